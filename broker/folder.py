@@ -5,10 +5,11 @@ import fcntl
 import json
 import os
 import sys
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 IDENTITY_FILE = "broker.json"
@@ -48,6 +49,7 @@ class DataFolder:
         self.broker_id = broker_id
         self._lock: int | None = None
         self._identity = _Identity(broker_id, "", "", True)
+        self._writing = threading.Lock()
         self.stopped_cleanly = False
         """True if the last process flushed everything and said so: the logs need no check at the start."""
         self.same_boot = True
@@ -73,9 +75,13 @@ class DataFolder:
         return self._identity.metadata_version
 
     def note_version(self, metadata_version: int) -> None:
-        """So much was applied: no database that holds less is this cluster's. Raises FolderError."""
-        if metadata_version > self.metadata_version:
-            self._write(replace(self._identity, metadata_version=metadata_version))
+        """So much was applied: no database that holds less is this cluster's. Raises FolderError.
+
+        In a thread as well: it waits for the disk, twice.
+        """
+        with self._writing:
+            if metadata_version > self.metadata_version:
+                self._write(replace(self._identity, metadata_version=metadata_version))
 
     def open(self, boot_id: str) -> None:
         """Lock the folder and judge its logs. Raises FolderError."""
@@ -157,14 +163,14 @@ class DataFolder:
     def lose_tail(self) -> None:
         """Records were found of which nobody can say whose they are: confess for all. Raises FolderError."""
         if not self.lost_tail:
-            self._write(replace(self._identity, tail_lost=True))
+            self._change(tail_lost=True)
 
     def registered(self, cluster_id: str) -> None:
         """The controller heard the hello, `lost_tail` included. Raises FolderError for another cluster."""
         if self.cluster_id and self.cluster_id != cluster_id:
             raise FolderError(f"{self.path} belongs to cluster {self.cluster_id}, not {cluster_id}.")
         if self.cluster_id != cluster_id or self.lost_tail:
-            self._write(replace(self._identity, cluster_id=cluster_id, tail_lost=False))
+            self._change(cluster_id=cluster_id, tail_lost=False)
 
     def mark_clean(self) -> None:
         """Leave the clean-shutdown mark: everything was flushed. Call it last. Raises OSError.
@@ -200,6 +206,10 @@ class DataFolder:
         except (OSError, ValueError, TypeError) as error:
             self.close()
             raise FolderError(f"{self.path / IDENTITY_FILE} cannot be read: {error}.") from error
+
+    def _change(self, **fields: Any) -> None:
+        with self._writing:
+            self._write(replace(self._identity, **fields))
 
     def _write(self, identity: _Identity) -> None:
         content = {name: getattr(identity, name) for name in identity.__dataclass_fields__}

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final
 from uuid import uuid4
 
@@ -199,12 +199,12 @@ class BrokerProcess:
     def _duties(self) -> Iterable[Coroutine[Any, Any, None]]:
         settings = self._settings
         yield _every(settings.replica_lag_time_max_ms / 2000, self._propose_everywhere)
-        yield _every(settings.high_watermark_checkpoint_interval_ms / 1000, self._checkpoint)
-        yield self._clean_up()
+        yield _after_each(settings.high_watermark_checkpoint_interval_ms / 1000, self._checkpoint)
+        yield _after_each(RETENTION_INTERVAL_S, self._plane.upkeep.apply_retention)
         yield _every(WATCH_INTERVAL_S, lambda: self._guard.watch(clock_ms(), self._clients.server))
-        yield self._compact()
+        yield _after_each(COMPACTION_INTERVAL_S, self._plane.cleaner.clean_dirty)
         yield self._plane.upkeep.watch_room()
-        yield self._erase()
+        yield _after_each(ERASE_INTERVAL_S, self._plane.upkeep.erase_old)
         yield self._flush()
 
     # ------------------------------------------------------------------------------ Hearer
@@ -429,27 +429,12 @@ class BrokerProcess:
 
     # ------------------------------------------------------------------------------ duties
 
-    def _checkpoint(self) -> None:
+    async def _checkpoint(self) -> None:
         try:
-            self._folder.note_version(self._applied_version)
-            self._plane.checkpoint()
+            await asyncio.to_thread(self._folder.note_version, self._applied_version)
+            await self._plane.upkeep.checkpoint()
         except (FolderError, StorageFailed) as error:
             log.error("checkpoint failed", reason=str(error))
-
-    async def _clean_up(self) -> None:
-        while True:
-            await asyncio.sleep(RETENTION_INTERVAL_S)
-            await self._plane.upkeep.apply_retention()
-
-    async def _compact(self) -> None:
-        while True:
-            await asyncio.sleep(COMPACTION_INTERVAL_S)
-            await self._plane.cleaner.clean_dirty()
-
-    async def _erase(self) -> None:
-        while True:
-            await asyncio.sleep(ERASE_INTERVAL_S)
-            await self._plane.upkeep.erase_old()
 
     async def _flush(self) -> None:
         for _ in shapes_loaded():
@@ -483,6 +468,12 @@ async def _every(interval_s: float, duty: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(interval_s)
         duty()
+
+
+async def _after_each(interval_s: float, work: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        await asyncio.sleep(interval_s)
+        await work()
 
 
 async def _rest(rested_at: Instant) -> Instant:

@@ -88,7 +88,6 @@ class DataPlane:
         """Whose high watermark rose, or who lead anew, since the controller was last told."""
         self._opening: asyncio.Future[None] | None = None
         self._full_told_at: dict[PartitionKey, Instant] = {}
-        self._saved_marks: list[tuple[PartitionKey, int, int]] = []
         self._hooks = self._trouble, self._note_progress
         """Made once: each of ten thousand replicas would have its own."""
         self._is_closed = False
@@ -460,13 +459,6 @@ class DataPlane:
         """False once it was stopped."""
         return self._hosted.get(hosted.key) is hosted
 
-    def checkpoint(self) -> None:
-        """Save high watermarks and recovery points, where one is another. Raises StorageFailed."""
-        marks = [(h.key, h.replica.high_watermark, h.log.recovery_point) for h in self._hosted.values()]
-        if marks != self._saved_marks or self._shelf.given_up.has_news:
-            self._shelf.checkpoint(self._high_watermarks())
-            self._saved_marks = marks
-
     async def close(self) -> bool:
         """End every parked request and make the logs durable; True if the clean mark may be left.
 
@@ -478,10 +470,8 @@ class DataPlane:
             hosted.log.on_failure = _nobody_hears
         if self._opening is not None:
             await asyncio.wait((self._opening,))
-        return await asyncio.to_thread(self._shelf.close, self._high_watermarks())
-
-    def _high_watermarks(self) -> dict[PartitionKey, int]:
-        return {key: hosted.high_watermark for key, hosted in self._hosted.items()}
+        high_watermarks = {key: hosted.high_watermark for key, hosted in self._hosted.items()}
+        return await asyncio.to_thread(self._shelf.close, high_watermarks)
 
 
 def _nobody_hears(*_: object) -> None:

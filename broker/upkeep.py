@@ -55,6 +55,7 @@ class Upkeep:
         self.disk: Disk | None = None
         """As it was last looked; None: not known."""
         self._room_not_known = ""
+        self._saved_marks: list[tuple[PartitionKey, int, int]] = []
 
     @property
     def is_short_of_room(self) -> bool:
@@ -83,6 +84,24 @@ class Upkeep:
         self.disk = Disk(total_bytes, usable_bytes, self._reserve_bytes)
         if self.is_short_of_room != was_short:
             log.warning("room_is_back" if was_short else "disk_nearly_full", usable_bytes=usable_bytes)
+
+    async def checkpoint(self) -> None:
+        """Save high watermarks and recovery points, where one is another. Raises StorageFailed.
+
+        In a thread: while the disk is busy with records it may take a tenth of a second.
+        """
+        hosted = tuple(self._plane.partitions())
+        marks = [(one.key, one.high_watermark, one.log.recovery_point) for one in hosted]
+        if marks == self._saved_marks and not self._shelf.given_up.has_news:
+            return
+        begun = self._shelf.begin_checkpoint({key: high_watermark for key, high_watermark, _ in marks})
+        try:
+            await asyncio.to_thread(begun.write)
+        except StorageFailed:
+            begun.settle()
+            raise
+        if begun.settle():
+            self._saved_marks = marks
 
     async def apply_retention(self) -> int:
         """Delete segments that are old or too many; returns how many."""

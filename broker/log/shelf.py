@@ -25,6 +25,7 @@ from broker.log.checkpoints import LEADER_EPOCHS, load_epochs, load_offsets, sav
 from broker.log.files import DamagedFile, OpenFiles, read_sealed, replace_sealed, sync_with_folder
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
+from broker.log.stated_offsets import Begun, StatedOffsets
 
 log = structlog.get_logger(__name__)
 
@@ -63,8 +64,8 @@ class LogShelf:
         """As the last checkpoint stated; for speed (replication.md section 3), and to miss what is gone."""
         self._unopened: frozenset[PartitionKey] = frozenset()
         """Logs that may lack what a crash of the machine took, and could not be opened when that was said."""
-        self._saved: tuple[dict[PartitionKey, int], dict[PartitionKey, int]] = ({}, {})
-        """Recovery points and high watermarks as the files state them."""
+        self._stated_points = StatedOffsets(folder / RECOVERY_POINTS)
+        self._stated_marks = StatedOffsets(folder / HIGH_WATERMARKS)
         self.given_up = given_up.GivenUpLogs(folder)
         self.damaged: dict[PartitionKey, str] = {}
         """Logs that lack what they once held, and what was found; the controller must hear of each before
@@ -88,9 +89,8 @@ class LogShelf:
             raise StorageFailed(f"{where} cannot be used: {error.strerror}.") from error
 
     def _load(self) -> None:
-        self._recovery_points = load_offsets(self._folder / RECOVERY_POINTS)
-        self.high_watermarks = load_offsets(self._folder / HIGH_WATERMARKS)
-        self._saved = dict(self._recovery_points), dict(self.high_watermarks)
+        self._recovery_points = self._stated_points.load()
+        self.high_watermarks = self._stated_marks.load()
         withheld = self.given_up.load(self.keys)
         self._unopened = frozenset(load_offsets(self._folder / UNOPENED).keys() & self._found)
         gone = {key for key, offset in self.high_watermarks.items() if offset and key not in self._found}
@@ -222,7 +222,7 @@ class LogShelf:
                 self.given_up.begun(key)
             if damaged:
                 self.given_up.save()
-                self._state_high_watermarks()
+                self._stated_marks.save_durably(self.high_watermarks)
                 self._save_unopened(self._unopened - damaged.keys())
         except OSError as error:
             raise StorageFailed(str(error)) from error
@@ -238,8 +238,8 @@ class LogShelf:
         """
         try:
             self.given_up.save_withheld()
-            if self._saved[1].keys() - self.high_watermarks.keys():
-                self._state_high_watermarks()
+            if self._stated_marks.names_others_than(self.high_watermarks.keys()):
+                self._stated_marks.save_durably(self.high_watermarks)
         except OSError as error:
             log.error("checkpoint_not_written", reason=str(error))
 
@@ -340,6 +340,25 @@ class LogShelf:
 
     def checkpoint(self, high_watermarks: Mapping[PartitionKey, int]) -> None:
         """Save high watermarks and recovery points, if there are others. Raises StorageFailed."""
+        self._take_over(high_watermarks)
+        try:
+            self.given_up.save()
+            self._stated_points.save(self._recovery_points)
+            self._stated_marks.save(self.high_watermarks)
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+
+    def begin_checkpoint(self, high_watermarks: Mapping[PartitionKey, int]) -> "BegunCheckpoint":
+        """The same, but what is written of all logs is left to a thread. Raises StorageFailed."""
+        self._take_over(high_watermarks)
+        try:
+            self.given_up.save()
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+        pairs = ((self._stated_points, self._recovery_points), (self._stated_marks, self.high_watermarks))
+        return BegunCheckpoint([(file, begun) for file, offsets in pairs if (begun := file.begin(offsets))])
+
+    def _take_over(self, high_watermarks: Mapping[PartitionKey, int]) -> None:
         for key, opened in self._open.items():
             if opened.end_offset:
                 self._recovery_points[key] = opened.recovery_point
@@ -347,36 +366,19 @@ class LogShelf:
             else:
                 # What is not named begins at 0: an empty log needs no line.
                 self._forget_offsets(key)
-        recovery_points, known = self._saved
-        try:
-            self.given_up.save()
-            if recovery_points != self._recovery_points:
-                self._save_recovery_points()
-            if known != self.high_watermarks:
-                self._save_high_watermarks()
-        except OSError as error:
-            raise StorageFailed(str(error)) from error
-
-    def _save_high_watermarks(self) -> None:
-        save_offsets(self._folder / HIGH_WATERMARKS, self.high_watermarks)
-        self._saved = self._saved[0], dict(self.high_watermarks)
-
-    def _save_recovery_points(self) -> None:
-        save_offsets(self._folder / RECOVERY_POINTS, self._recovery_points)
-        self._saved = dict(self._recovery_points), self._saved[1]
 
     def state_ends(self, ends: Mapping[PartitionKey, int]) -> None:
         """Before these logs are cut, each to its offset: what `_restate` would write once for each of them.
 
         The files name every log, and are synced: a thousand cuts took 19 s. Raises StorageFailed.
         """
-        saved = self._saved[1]
-        lowered = {key: offset for key, offset in ends.items() if saved.get(key, 0) > offset}
+        at_most = self._stated_marks.at_most
+        lowered = {key: offset for key, offset in ends.items() if at_most(key) > offset}
         for key, offset in lowered.items():
             self._lower(key, offset)
         try:
             if lowered:
-                self._state_high_watermarks()
+                self._stated_marks.save_durably(self.high_watermarks)
         except OSError as error:
             raise StorageFailed(str(error)) from error
 
@@ -389,22 +391,17 @@ class LogShelf:
         committed, or be missed. Raises OSError.
         """
         key = PartitionKey(opened.topic_id, int(opened.folder.name.rpartition("-")[2]))
-        if self._saved[0].get(key, 0) > opened.recovery_point:
+        if self._stated_points.at_most(key) > opened.recovery_point:
             self._recovery_points[key] = opened.recovery_point
-            self._save_recovery_points()
-            sync_with_folder(self._folder / RECOVERY_POINTS)
-        if self._saved[1].get(key, 0) > end_offset:
+            self._stated_points.save_durably(self._recovery_points)
+        if self._stated_marks.at_most(key) > end_offset:
             self._lower(key, end_offset)
-            self._state_high_watermarks()
+            # Durably: after a crash of the machine an older file would say more than is true again.
+            self._stated_marks.save_durably(self.high_watermarks)
 
     def _lower(self, key: PartitionKey, offset: int) -> None:
         if self.high_watermarks.get(key, 0) > offset:
             self.high_watermarks[key] = offset
-
-    def _state_high_watermarks(self) -> None:
-        """Durably: after a crash of the machine an older file would say more than is true again."""
-        self._save_high_watermarks()
-        sync_with_folder(self._folder / HIGH_WATERMARKS)
 
     def close(self, high_watermarks: dict[PartitionKey, int]) -> bool:
         """Make everything durable and write indexes; True if the clean-shutdown mark may be left.
@@ -426,6 +423,25 @@ class LogShelf:
         # crashed confesses a lost tail anyway. A clean stop promises more, so one sync for all.
         os.sync()
         return is_clean
+
+
+class BegunCheckpoint:
+    """Files that are to be written in a thread: `write` there, then `settle` on the loop."""
+
+    def __init__(self, files: list[tuple[StatedOffsets, Begun]]) -> None:
+        self._files = files
+
+    def write(self) -> None:
+        """Raises StorageFailed."""
+        try:
+            for _, begun in self._files:
+                begun.write()
+        except OSError as error:
+            raise StorageFailed(str(error)) from error
+
+    def settle(self) -> bool:
+        """True if all of it is written."""
+        return all([file.settle(begun) for file, begun in self._files])
 
 
 def _topic_id(path: Path) -> UUID:

@@ -307,7 +307,7 @@ class DiskBroker(Broker):
             self.needs_restart = True
 
     def checkpoint(self) -> None:
-        self.plane.checkpoint()
+        self._runner.run(self.plane.upkeep.checkpoint())
 
     def retain(self) -> None:
         """Each replica by itself deletes what its topic keeps no longer."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.core.replica_log import PartitionKey
-from broker.log import checkpoints, shelf
+from broker.log import checkpoints, shelf, stated_offsets
 from broker.replication import Replication
 from tests.unit.broker_data_plane.planes import KEY, ORDERS, broker
 from tests.unit.broker_data_plane.test_a_follower_goes_on_after_a_mistake import _leader_at, _settings
@@ -27,7 +27,7 @@ async def test_what_was_committed_is_stated_anew_once_for_all(
             saved.append(dict(offsets))
         checkpoints.save_offsets(path, offsets)
 
-    monkeypatch.setattr(shelf, "save_offsets", noted)
+    monkeypatch.setattr(stated_offsets, "save_offsets", noted)
     async with broker(tmp_path, 1) as one, broker(tmp_path, 2) as two:
         for each, written in ((one, 4), (two, 9)):
             each.obey(1, leader=2, replicas=(1, 2), partitions=COUNT)
@@ -37,7 +37,7 @@ async def test_what_was_committed_is_stated_anew_once_for_all(
                 for _ in range(written):
                     append(hosted.log, b"old")
                 hosted.replica.high_watermark = written
-        two.plane.checkpoint()
+        await two.plane.upkeep.checkpoint()
         assert saved.pop() == dict.fromkeys(KEYS, 9) and not saved
         for each in (one, two):
             each.obey(2, epoch=2, replicas=(1, 2), isr=(1,), partitions=COUNT)

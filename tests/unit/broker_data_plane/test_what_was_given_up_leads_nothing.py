@@ -125,7 +125,7 @@ async def test_who_is_killed_as_soon_as_it_gave_up_remembers_it(tmp_path: Path) 
 async def test_who_is_killed_as_soon_as_it_is_added_again_remembers_that(tmp_path: Path) -> None:
     async with broker(tmp_path) as one:
         gave_up(one)
-        one.plane.checkpoint()
+        await one.plane.upkeep.checkpoint()
         one.obey(3, leader=2, epoch=2, replicas=ALL, isr=(2, 3))
         shutil.copytree(tmp_path, tmp_path / "killed")
     async with broker(tmp_path / "killed") as again:
@@ -192,7 +192,7 @@ async def test_hundreds_that_go_and_are_named_again_cost_a_file_each_time(
         one.obey(2, leader=2, epoch=2, replicas=(2, 3), partitions=300)
         one.plane.forget_topics(())
         assert written == []
-        one.plane.checkpoint()
+        await one.plane.upkeep.checkpoint()
         assert written == [given_up.FILE]
         one.obey(1_000_001, epoch=1_000_001, replicas=ALL, partitions=300)
         one.plane.forget_topics(())

@@ -26,12 +26,18 @@ def _log(shelf: LogShelf, key: PartitionKey = KEY) -> PartitionLog:
     return shelf.log(key, "orders", LogSettings(), 0)
 
 
-def _committed(folder: Path) -> LogShelf:
-    """A log of nine records, all of them committed as the checkpoint says, and one beside it."""
+def _written(folder: Path) -> LogShelf:
+    """A log of nine records, and one beside it."""
     shelf = _scanned(folder)
     for key in (KEY, OTHER):
         while _log(shelf, key).end_offset < COMMITTED:
             append(_log(shelf, key), b"old")
+    return shelf
+
+
+def _committed(folder: Path) -> LogShelf:
+    """All of them are committed, as the checkpoint says."""
+    shelf = _written(folder)
     shelf.checkpoint({KEY: COMMITTED, OTHER: COMMITTED})
     return shelf
 
@@ -62,6 +68,28 @@ def test_a_start_after_a_kill_takes_no_other_history_for_committed(
     assert again.high_watermarks.get(KEY, 0) <= 4
     assert again.high_watermarks[OTHER] == COMMITTED
     assert again.damaged == {}, "nothing is missed that was given up"
+
+
+@pytest.mark.parametrize("comes_last", [False, True])
+@pytest.mark.parametrize("part", [_made_anew, _cut, _begun_again])
+def test_nor_by_what_a_thread_had_still_to_write(
+    tmp_path: Path, part: Callable[[LogShelf], None], comes_last: bool
+) -> None:
+    shelf = _written(tmp_path)
+    begun = shelf.begin_checkpoint({KEY: COMMITTED, OTHER: COMMITTED})
+    part(shelf)
+    if not comes_last:
+        begun.write()
+    while _log(shelf).end_offset < COMMITTED + 3:
+        append(_log(shelf), b"another", epoch=2)
+    if comes_last:
+        begun.write()
+    again = _scanned(tmp_path)
+    assert again.high_watermarks.get(KEY, 0) <= 4
+    assert again.high_watermarks[OTHER] == COMMITTED
+    assert begun.settle() is (not comes_last and part is _made_anew), "what is written since is not undone"
+    shelf.checkpoint({KEY: COMMITTED + 3, OTHER: COMMITTED})
+    assert _scanned(tmp_path).high_watermarks == {KEY: COMMITTED + 3, OTHER: COMMITTED}
 
 
 def test_logs_that_were_set_aside_are_not_missed(tmp_path: Path) -> None:
