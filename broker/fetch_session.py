@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from broker.core.fetch_sessions import FIRST_EPOCH, NO_SESSION, next_number
+from broker.core.fetch_sessions import FIRST_EPOCH, NO_SESSION, FetchRefused, next_number
 from broker.core.replica import FetchPosition
 from broker.core.replica_log import EpochEnd
 from muster.kafkawire.fetch_requests import AskedPartition, AskedTopic, FetchRequest, ForgottenTopic
@@ -21,8 +21,6 @@ MOST_NAMED: Final = 20_000
 """Partitions that one request names or forgets: a door takes 50,000 elements in a frame, and each may be of a
 topic of its own. The next request names more, and this one does not wait."""
 
-NO_RECORDS: Final = memoryview(b"")
-
 PartitionKey = tuple[UUID, int]
 """Topic id and partition."""
 
@@ -31,14 +29,10 @@ _SESSION_IS_GONE: Final = frozenset(
 )
 
 
-class FetchRefused(Exception):
-    """The peer refused a whole fetch; the connection is given up."""
-
-
 class FetchedAnswer(NamedTuple):
     """What the peer said of one partition; `asked` is the position that it answers.
 
-    `records` are a view into the frame that they came in.
+    `records` are a view into the frame that they came in; None: there are none.
     """
 
     key: PartitionKey
@@ -47,7 +41,7 @@ class FetchedAnswer(NamedTuple):
     high_watermark: int
     log_start_offset: int
     diverging: EpochEnd | None
-    records: memoryview
+    records: memoryview | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +120,7 @@ class FetchSession:
                 if asked is None:
                     continue  # Forgotten while the answer was under way.
                 told = None if diverging is None else EpochEnd(*diverging)
-                yield FetchedAnswer(
-                    key, asked, error, high_watermark, start_offset, told, records or NO_RECORDS
-                )
+                yield FetchedAnswer(key, asked, error, high_watermark, start_offset, told, records)
 
     def _worded(
         self, asked: dict[PartitionKey, FetchPosition], forgotten: list[PartitionKey], wait_max_ms: int

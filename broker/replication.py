@@ -13,15 +13,11 @@ from typing import Final
 import structlog
 
 from broker.core import throttling
+from broker.core.fetch_sessions import FetchRefused
 from broker.core.peer_proof import NO_KEY, Incarnation, ReplicationKey
 from broker.core.replica import FetchPosition
 from broker.core.replica_log import PartitionKey
-from broker.fetch_session import (
-    FetchedAnswer,
-    FetchLimits,
-    FetchRefused,
-    FetchSession,
-)
+from broker.fetch_session import FetchedAnswer, FetchLimits, FetchSession
 from broker.hosted import HostedPartition
 from broker.introduction import introduce
 from broker.log.outcomes import AppendRefused, StorageFailed
@@ -326,7 +322,7 @@ class PeerFetcher:
         if not fits:
             self._rest(key)
         else:
-            self._go_on_if_paid(key, len(answer.records))
+            self._go_on_if_paid(key, len(answer.records or b""))
 
     def _go_on_if_paid(self, key: PartitionKey, size_bytes: int) -> None:
         """Count what was taken of a replica that comes, and fetch more of it once that is paid."""

@@ -25,6 +25,10 @@ MOST_EVICTED: Final = 10
 Session = TypeVar("Session")
 
 
+class FetchRefused(Exception):
+    """The peer refused a whole fetch; the connection is given up."""
+
+
 def next_number(number: int) -> int:
     """Of a session's epoch or of session ids: 1 follows the last, for 0 means something else."""
     return number % _LAST_EPOCH + 1

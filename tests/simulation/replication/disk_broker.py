@@ -14,10 +14,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.core.cluster_view import ClusterView, Heeded
+from broker.core.fetch_sessions import FetchRefused
 from broker.core.loss_watch import LossWatch
 from broker.core.replica import Replica
 from broker.core.replica_log import PartitionKey
-from broker.fetch_session import FetchedAnswer, FetchRefused
+from broker.fetch_session import FetchedAnswer
 from broker.folder import DataFolder
 from broker.handlers_replication import ReplicaFetchHandler
 from broker.held_notes import FILE, HeldNotes
@@ -404,9 +405,8 @@ class DiskBroker(Broker):
         frame = memoryview(request.frame)
         self._handler.handle(read_request_header(frame), frame, reply)  # type: ignore[arg-type]
         data = b"".join(map(bytes_of, pieces))
-        held: dict[PartitionKey, list[Stored]] = {}
-        if self.below is not None:
-            held = {key: list(self.logs[key].records) for key in request.connection.keys if key in self.logs}
+        keys = () if self.below is None else request.connection.keys
+        held = {key: list(self.logs[key].records) for key in keys if key in self.logs}
         return Answered(request.key, request.position, data, request.connection, held=held)
 
     def receive(self, answer: Any) -> int | None:
