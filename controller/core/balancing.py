@@ -14,7 +14,9 @@ ROUNDS: Final = 8
 class World:
     """Replicas of all partitions by place in a list, as they are and as they are to be (`targets`).
 
-    What is not even stays so where evening it would put two replicas of a partition on one rack.
+    What is not even stays so where evening it would put two replicas of a partition on one rack. A broker in
+    trouble gives what it has too much of, as any other; it takes only what has no other place, and then
+    stands first for nothing.
     """
 
     def __init__(
@@ -32,6 +34,9 @@ class World:
                 one[1] += size
         self._held = {broker_id: (one[0], one[1]) for broker_id, one in held.items()}
         self._loads = Loads(places, self._held)
+        # Where all are in trouble, none is worse than the others.
+        self._sound = [one for one in places if not one.in_trouble] or places
+        self._takers = self._loads if len(self._sound) == len(places) else Loads(self._sound, self._held)
         self._racks = dict(self._loads.rack_of)
 
     def know_racks(self, racks: dict[int, str]) -> None:
@@ -56,10 +61,10 @@ class World:
         before, size = self.now(place), self._sizes[place]
         for broker_id in before:
             if broker_id not in target:
-                self._loads.move(broker_id, None, size)
+                self._move(broker_id, None, size)
         for broker_id in target:
             if broker_id not in before:
-                self._loads.move(None, broker_id, size)
+                self._move(None, broker_id, size)
         self._first[before[0]] -= 1
         self._first[target[0]] += 1
         if tuple(target) == self._assigned[place]:
@@ -67,14 +72,28 @@ class World:
         else:
             self.targets[place] = tuple(target)
 
+    def _move(self, source: int | None, target: int | None, size: int) -> None:
+        self._loads.move(source, target, size)
+        if self._takers is not self._loads:
+            self._takers.move(source, target, size)
+
     def place_for(self, others: Sequence[int], without: Sequence[int], strictly: bool = False) -> int | None:
-        """Who holds least, on a rack where none of `others` is; unless `strictly`, else anywhere."""
-        found = self._loads.least(without, {self.rack(b) for b in others})
-        return found if found is not None or strictly else self._loads.least(without)
+        """Who holds least, on a rack where none of `others` is; unless `strictly`, else anywhere.
+
+        One in trouble only where nobody else is left, and never `strictly`.
+        """
+        racks = {self.rack(b) for b in others}
+        found = self._takers.least(without, racks)
+        if found is not None or strictly:
+            return found
+        for loads, not_on in ((self._takers, ()), (self._loads, racks), (self._loads, ())):
+            if (found := loads.least(without, not_on)) is not None:
+                return found
+        return None
 
     def led_by_least(self, target: list[int], before: Sequence[int]) -> list[int]:
         """The same brokers, first who stands first least often; rather one that has the records already."""
-        may_lead = self._loads.rack_of
+        may_lead = self._takers.rack_of
         first = min(target, key=lambda b: (b not in may_lead, self._first[b], b not in before))
         return [first] + [b for b in target if b != first]
 
@@ -97,7 +116,7 @@ class World:
     def spread(self, free: Sequence[int]) -> None:
         """Replicas evenly over all that may get some, then who stands first; the smallest logs move."""
         smallest_first = sorted(free, key=self._sizes.__getitem__)
-        self._even_out(smallest_first, self._loads)
+        self._even_out(smallest_first, self._takers)
         self._even_out_first(free)
 
     def fill(self, free: Sequence[int], new: set[int]) -> None:
@@ -159,7 +178,7 @@ class World:
                 kept.append(place)
                 continue
             self.put(place, tuple(taker if b == giver else b for b in before))
-            if loads is not self._loads:
+            if loads not in (self._loads, self._takers):
                 loads.move(giver, taker, self._sizes[place])
             on[taker].append(place)
             gave = True
@@ -208,7 +227,7 @@ class World:
                 return
 
     def _next_first(self, giver: int, target: Sequence[int], highest: int | None) -> int | None:
-        others = [b for b in target if b in self._loads.rack_of and b != giver]
+        others = [b for b in target if b in self._takers.rack_of and b != giver]
         least = min(others, key=lambda b: (self._first[b], b), default=None)
         if least is None:
             return None

@@ -1,7 +1,7 @@
 """This room places new partitions: leaders spread evenly, replicas on different racks if possible."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -28,17 +28,20 @@ def place(
     partition and stand first for it by turns. `led_already` names the preferred leader of each existing
     partition. Needs `replication_factor` places.
     """
+    led = Counter(led_already)
     sound = [one for one in places if not one.in_trouble]
     troubled = [one for one in places if one.in_trouble]
     if not 0 < len(sound) < replication_factor:
-        return _in_a_ring(sound or troubled, partition_count, replication_factor, led_already)
-    first = _in_a_ring(sound, partition_count, len(sound), led_already)
-    behind = _in_a_ring(troubled, partition_count, replication_factor - len(sound), ())
-    return [leading + following for leading, following in zip(first, behind, strict=True)]
+        return _in_a_ring(sound or troubled, partition_count, replication_factor, led)
+    first = _in_a_ring(sound, partition_count, len(sound), led)
+    ring, racks, lacking = _striped(troubled), {one.rack for one in sound}, replication_factor - len(sound)
+    # Nobody begins with the same one for each topic of one partition.
+    turns = (_turned(ring, at) for at in range(led.total(), led.total() + partition_count))
+    return [leading + _apart(turn, lacking, racks) for leading, turn in zip(first, turns, strict=True)]
 
 
 def _in_a_ring(
-    places: Sequence[Place], partition_count: int, replication_factor: int, led_already: Iterable[int]
+    places: Sequence[Place], partition_count: int, replication_factor: int, led: Mapping[int, int]
 ) -> list[tuple[int, ...]]:
     """Replicas for each partition, whoever is in trouble.
 
@@ -47,7 +50,7 @@ def _in_a_ring(
     further in each round, so that the loss of one broker spreads over all others.
     """
     ring = _striped(places)
-    start = _least_leading(ring, led_already)
+    start = _least_leading(ring, led)
     assignments = []
     for number in range(partition_count):
         at = (start + number) % len(ring)
@@ -66,21 +69,30 @@ def _striped(places: Sequence[Place]) -> list[Place]:
     return [rack[i] for i in range(longest) for rack in ordered if i < len(rack)]
 
 
-def _least_leading(ring: Sequence[Place], led_already: Iterable[int]) -> int:
-    led = Counter(led_already)
-    return min(range(len(ring)), key=lambda at: (led[ring[at].broker_id], at))
+def _least_leading(ring: Sequence[Place], led: Mapping[int, int]) -> int:
+    return min(range(len(ring)), key=lambda at: (led.get(ring[at].broker_id, 0), at))
 
 
 def _replicas(ring: Sequence[Place], at: int, round_number: int, count: int) -> tuple[int, ...]:
     leader = ring[at]
     others = len(ring) - 1
     behind = [ring[(at + 1 + (round_number + step) % others) % len(ring)] for step in range(others)]
-    chosen, racks = [leader], {leader.rack}
-    for one in behind:
-        if len(chosen) < count and one.rack not in racks:
+    return leader.broker_id, *_apart(behind, count - 1, {leader.rack})
+
+
+def _turned(ring: Sequence[Place], at: int) -> Sequence[Place]:
+    return [*ring[at % len(ring) :], *ring[: at % len(ring)]]
+
+
+def _apart(ring: Sequence[Place], count: int, racks: Collection[str]) -> tuple[int, ...]:
+    """The first so many of them, rather on racks other than these and each other's."""
+    chosen: list[Place] = []
+    used = set(racks)
+    for one in ring:
+        if len(chosen) < count and one.rack not in used:
             chosen.append(one)
-            racks.add(one.rack)
-    for one in behind:
+            used.add(one.rack)
+    for one in ring:
         if len(chosen) < count and one not in chosen:
             chosen.append(one)
     return tuple(one.broker_id for one in chosen)

@@ -23,7 +23,7 @@ NAMES_SHOWN: Final = 5
 class StoredBroker(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A registered broker as a worker reads it. Only one that is live and not cordoned gets new replicas.
 
-    One in trouble (`placement.Place`) gets none while others are enough for every partition.
+    One in trouble (`placement.Place`) gets only what has no other place, and gives as any other.
     """
 
     broker_id: int
@@ -121,8 +121,7 @@ def propose(
     for place, one in enumerate(partitions):
         if one.topic_id in topics and (not wanted or topics[one.topic_id] in wanted):
             movable.append(place)
-    factor = max((options.replication_factor, *(len(one.assigned) for one in partitions)))
-    world = World(_places(options, brokers, factor), [one.assigned for one in partitions], _sizes(partitions))
+    world = World(_places(options, brokers), [one.assigned for one in partitions], _sizes(partitions))
     free = [place for place in movable if not partitions[place].moving]
 
     def name(place: int) -> str:
@@ -160,20 +159,15 @@ def propose(
     return Proposal(steps, _cost(steps, world, partitions, throttle, told))
 
 
-def _places(options: PlanOptions, brokers: Sequence[StoredBroker], factor: int) -> list[Place]:
-    """Who may get replicas; `factor`: as many as the partition with most of them has, or is to have.
-
-    Who is to be filled was named by somebody, in trouble or not.
-    """
+def _places(options: PlanOptions, brokers: Sequence[StoredBroker]) -> list[Place]:
+    """Who may get replicas. Who is to be filled was named by somebody, in trouble or not."""
     named = set(options.brokers) if options.kind is PlanKind.FILL else set()
     left = set(options.brokers) if options.kind is PlanKind.DRAIN else set()
-    places = [
+    return [
         Place(one.broker_id, one.rack, one.in_trouble and one.broker_id not in named)
         for one in brokers
         if one.live and one.broker_id not in left and not one.cordoned
     ]
-    sound = [one for one in places if not one.in_trouble]
-    return sound if len(sound) >= max(factor, 1) else places
 
 
 def _sizes(partitions: Sequence[StoredPartition]) -> list[int]:

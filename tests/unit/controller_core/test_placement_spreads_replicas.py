@@ -36,8 +36,22 @@ def test_who_is_in_trouble_is_the_last_choice_and_leads_nothing_while_somebody_e
         assert len(set(one)) == len(one) == factor
         assert len(sound.intersection(one)) == min(factor, len(sound))
         assert one[0] in sound or not sound
+        of_sound = len({racks[b] for b in sound})
+        needed = max(factor - len(sound), 0)
+        if needed and sound:
+            assert len({racks[b] for b in one}) == min(of_sound + needed, len(set(racks.values())))
     able = sound or set(racks)
     assert max(leaders.values()) - min(leaders[b] for b in able) <= 1
+
+
+def test_brokers_in_trouble_take_turns_over_topics_of_one_partition() -> None:
+    places = [Place(b, "", b > 2) for b in range(1, 6)]
+    led, last = Counter[int](), Counter[int]()
+    for _ in range(30):
+        [one] = place(places, 1, 3, led)
+        led[one[0]] += 1
+        last[one[2]] += 1
+    assert last == {3: 10, 4: 10, 5: 10}
 
 
 def test_followers_of_one_broker_are_spread_over_all_others() -> None:

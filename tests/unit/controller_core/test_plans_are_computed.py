@@ -290,6 +290,54 @@ def test_nothing_goes_to_a_broker_in_trouble_while_others_are_enough() -> None:
     assert {b for step in drained.steps for b in step.target} == {2, 3, 4}, "without them none would be left"
 
 
+def test_a_broker_in_trouble_gives_what_it_has_too_much_of() -> None:
+    full, racks = frozenset({1}), dict.fromkeys((1, 2, 3, 4), "")
+    for kind, brokers in ((PlanKind.FILL, (4,)), (PlanKind.SPREAD, ())):
+        plan = world([(1, 2), (1, 3)] * 12, racks, full).plan(kind, brokers=brokers)
+        assert {b for step in plan.steps for b in set(step.origin) - set(step.target)} == {1}
+        assert {b for step in plan.steps for b in set(step.target) - set(step.origin)} == {4}
+
+
+def test_a_partition_that_needs_all_brokers_opens_none_in_trouble_to_the_others() -> None:
+    one = world([(1, 2, 3, 4), *[(1,)] * 8], dict.fromkeys((1, 2, 3, 4), ""), frozenset({4}))
+    for kind, brokers in ((PlanKind.DRAIN, (1,)), (PlanKind.SPREAD, ())):
+        after = one.after(one.plan(kind, brokers=brokers))
+        assert counts(list(after.values()))[4] == 1
+        assert 4 not in {replicas[0] for replicas in after.values()}
+
+
+def test_where_all_are_needed_one_in_trouble_follows_and_stands_first_for_nothing() -> None:
+    racks = dict.fromkeys((1, 2, 3), "")
+    plan = world([(1,)] * 6, racks, frozenset({3})).plan(PlanKind.REPLICATION_FACTOR, replication_factor=3)
+    assert {step.target for step in plan.steps} == {(1, 2, 3)}
+    drained = world([(1, 2)] * 6, racks, frozenset({3})).plan(PlanKind.DRAIN, brokers=(1,))
+    assert {step.target for step in drained.steps} == {(2, 3)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.data())
+def test_who_is_in_trouble_gets_only_what_has_no_other_place_and_never_leads(
+    one: World, data: st.DataObject
+) -> None:
+    kind = data.draw(st.sampled_from([PlanKind.SPREAD, PlanKind.RACKS, PlanKind.FILL, PlanKind.DRAIN]))
+    brokers = tuple(data.draw(st.sets(st.sampled_from(one.ids), min_size=1, max_size=2)))
+    troubled = data.draw(st.sets(st.sampled_from(one.ids)))
+    if kind is PlanKind.FILL:
+        troubled -= set(brokers)
+    one.brokers = [msgspec.structs.replace(b, in_trouble=b.broker_id in troubled) for b in one.brokers]
+    proposal = one.plan(kind, brokers=brokers if kind in (PlanKind.FILL, PlanKind.DRAIN) else ())
+    able = set(may_get(one)) - (set(brokers) if kind is PlanKind.DRAIN else set())
+    sound = able - troubled
+    one.after(proposal)
+    for step in proposal.steps:
+        new = set(step.target) - set(step.origin)
+        if sound and new & troubled:
+            assert kind is PlanKind.DRAIN
+            assert sound <= set(step.target)
+        if sound & set(step.target) and step.target[0] != step.origin[0]:
+            assert step.target[0] not in troubled
+
+
 def test_a_broker_in_trouble_is_filled_if_somebody_names_it() -> None:
     filled = world([(1,)] * 4, dict.fromkeys((1, 2, 3), ""), frozenset({3})).plan(PlanKind.FILL, brokers=(3,))
     assert 3 in {b for step in filled.steps for b in step.target}
