@@ -106,8 +106,11 @@ class Certificate:
         return context
 
     def _stamp_of_files(self) -> tuple[int, ...]:
+        """A key that this process may read at last was written no later than before."""
         stats = (os.stat(self._chain), os.stat(self._key))
-        return tuple(number for one in stats for number in (one.st_mtime_ns, one.st_ino))
+        return tuple(
+            number for one in stats for number in (one.st_mtime_ns, one.st_ctime_ns, one.st_size, one.st_ino)
+        )
 
     def _read_again_if_changed(self) -> None:
         """Whatever is wrong with the new files, the old certificate is served until they are right.

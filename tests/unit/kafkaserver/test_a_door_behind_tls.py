@@ -165,6 +165,26 @@ async def test_what_is_wrong_is_said_once_and_names_both_files(tmp_path: Path) -
         assert {(one["file"], one["key"]) for one in told} == {(str(chain), str(key))}
 
 
+async def test_a_pair_is_read_again_that_was_mended_without_a_new_time(tmp_path: Path) -> None:
+    """As where its owner or its rights were wrong: nothing in it changes then, nor when it was written."""
+    chain, key = tmp_path / "chain.crt", tmp_path / "chain.key"
+    shutil.copy(FOLDER / "first.crt", chain)
+    shutil.copy(FOLDER / "first.key", key)
+    async with tls_door(echo, Certificate(chain, key)) as port:
+        right = (FOLDER / "second.key").read_bytes()
+        shutil.copy(FOLDER / "second.crt", chain)
+        key.write_bytes(right.translate(bytes.maketrans(b"M", b"!")))
+        written_at = key.stat()
+        async with client(port, "first") as (reader, writer):
+            writer.write(request(1))
+            assert await reader.readexactly(len(answer(1))) == answer(1)
+        key.write_bytes(right)
+        os.utime(key, ns=(written_at.st_atime_ns, written_at.st_mtime_ns))
+        async with client(port, "second") as (reader, writer):
+            writer.write(request(2))
+            assert await reader.readexactly(len(answer(2))) == answer(2)
+
+
 async def test_half_of_a_new_pair_leaves_the_old_one(tmp_path: Path) -> None:
     chain, key = tmp_path / "chain.crt", tmp_path / "chain.key"
     shutil.copy(FOLDER / "first.crt", chain)
