@@ -55,10 +55,13 @@ def _advice(lacking: int, enough: int) -> str:
     """What to say where a broker is not believed that states so much more; only what can be said here."""
     ahead = "If another copy of the database was ahead so far, "
     most = MOST_LIFTS * LIFT
-    if lacking < most:
+    times, rest = lacking // most, max(LIFT, lacking % most + 1)
+    if not times:
         ahead += "say --by NUMBER, which must be above that. If not, "
-    elif lacking < ROOM:
-        ahead += f"say --by {most} in {lacking // most + 1} runs, one after the other. If not, "
+    elif times * most + rest < ROOM:
+        # By no more than that: whatever is lifted to the end of its room has no leader any more.
+        how_often = "once" if times == 1 else f"{times} times"
+        ahead += f"say --by {most} {how_often}, then --by {rest}. If not, "
     else:
         ahead = "No other copy was ahead so far and had a leader left: "
     return (

@@ -1,6 +1,7 @@
 """After a promotion nothing is counted again that the lost primary may have given out."""
 
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -276,9 +277,10 @@ def test_more_lifts_than_32_bits_have_room_for_lift_all_that_has_more(
     ("lacking", "advice"),
     [
         (MOST_LIFTS * LIFT - 1, "was ahead so far, say --by NUMBER, which must be above that. If not, "),
-        (MOST_LIFTS * LIFT, "was ahead so far, say --by 100000000 in 2 runs, one after the other. If not, "),
-        (ROOM - 1, "was ahead so far, say --by 100000000 in 22 runs, one after the other. If not, "),
-        (ROOM, "No other copy was ahead so far and had a leader left: "),
+        (MOST_LIFTS * LIFT, "was ahead so far, say --by 100000000 once, then --by 1000000. If not, "),
+        (7 * MOST_LIFTS * LIFT - 1, "far, say --by 100000000 6 times, then --by 100000000. If not, "),
+        (ROOM - 2, "was ahead so far, say --by 100000000 21 times, then --by 47483646. If not, "),
+        (ROOM - 1, "No other copy was ahead so far and had a leader left: "),
     ],
 )
 def test_what_is_advised_can_be_said(
@@ -288,6 +290,24 @@ def test_what_is_advised_can_be_said(
     settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
     with pytest.raises(CommandError, match=f"{advice}say --by 1000000: the others come in"):
         call_command("adopt_restore")
+
+
+def test_whoever_does_what_is_advised_is_above_and_has_leaders_left(
+    connection: LaneConnection, fresh_database: str, settings: object
+) -> None:
+    before, lacking = counted(connection), ROOM - 1_000
+    proven(connection, 1, lacking)
+    settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
+    with pytest.raises(CommandError) as told:
+        call_command("adopt_restore")
+    advised = re.search(r"say --by (\d+) (\d+) times, then --by (\d+)\. If not", str(told.value))
+    assert advised is not None
+    most, times, rest = map(int, advised.groups())
+    for by in (most,) * times + (rest,):
+        call_command("adopt_restore", by=by)
+    after = counted(connection)
+    assert all(then > now + lacking for now, then in zip(before, after, strict=True))
+    assert after[2] < ROOM
 
 
 def test_a_failed_lift_lifts_nothing(
