@@ -335,8 +335,8 @@ BROKER = (
         "MUSTER_SOCKET_SEND_BUFFER_BYTES",
         262_144,
         "Send buffer of each Kafka connection of a broker (Kafka's socket.send.buffer.bytes). Readers far"
-        " away need more: their round trip times the rate wanted. 0: the system decides, and large fetches"
-        " cost about twice the CPU.",
+        " away need more: their round trip times the rate wanted; Linux gives no more than its"
+        " net.core.wmem_max. 0: the system decides, and large fetches cost about twice the CPU.",
         unit="bytes",
         least=0,
     ),
