@@ -107,7 +107,8 @@ UPDATE partition SET leader_epoch = least(leader_epoch::bigint + %(by)s, %(last_
     leader = CASE WHEN leader_epoch::bigint + %(by)s < %(last_epoch)s AND cardinality(assigned) = 1
         THEN leader ELSE -1 END,
     unproven = CASE WHEN leader_epoch::bigint + %(by)s < %(last_epoch)s AND cardinality(assigned) > 1
-        THEN greatest(unproven, %(unproven)s) ELSE 0 END,
+        THEN CASE unproven WHEN 0 THEN %(unproven)s WHEN %(unproven)s THEN %(again)s ELSE unproven END
+        ELSE 0 END,
     version = %(version)s, changed_at = now()
 WHERE cardinality(isr) > 0"""
 """Those that never had a leader have given out no epoch. In the last epoch nobody leads.

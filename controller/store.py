@@ -21,7 +21,7 @@ from controller.statements import arrays, numbers, partition_rows, places, uuids
 from controller.store_moves import as_json, require
 from muster.messages.link.from_broker import HighWatermark
 from muster.messages.link.quotas import QuotaRow
-from muster.messages.link.rows import UNPROVEN, BrokerConfigs, BrokerRow, TopicRow
+from muster.messages.link.rows import UNPROVEN, UNPROVEN_AGAIN, BrokerConfigs, BrokerRow, TopicRow
 from runtime import cluster, requests, work
 from runtime.postgres import LaneConnection
 from runtime.succession import Proof
@@ -80,6 +80,7 @@ def load(connection: LaneConnection) -> ClusterRows:
         plans=plans,
         quotas=quotas,
         losses=losses,
+        proven_version=stored.proven_version,
     )
 
 
@@ -148,7 +149,13 @@ def note_progress(connection: LaneConnection, high_watermarks: Iterable[HighWate
 
 def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     """Let every broker epoch and leader epoch go on so much higher (runtime.succession); how many rows."""
-    values = {"by": by, "version": metadata_version, "last_epoch": LAST_EPOCH, "unproven": UNPROVEN}
+    values = {
+        "by": by,
+        "version": metadata_version,
+        "last_epoch": LAST_EPOCH,
+        "unproven": UNPROVEN,
+        "again": UNPROVEN_AGAIN,
+    }
     connection.execute(statements.LIFT_TOPICS, values)
     brokers = connection.execute(statements.LIFT_BROKERS, values).rowcount
     return brokers + connection.execute(statements.LIFT_PARTITIONS, values).rowcount

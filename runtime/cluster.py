@@ -39,13 +39,14 @@ class ClusterRow:
     next_producer_id: int
     feature_level: int
     shard_count: int
+    proven_version: int
 
 
 def read(connection: Connection) -> ClusterRow:
     """The cluster's row. Raises WrongDatabase if `initialise_cluster` has not run."""
     row = connection.execute(
         "SELECT cluster_id, system_identifier, timeline, epoch_floor, metadata_version, next_producer_id,"
-        " feature_level, shard_count FROM cluster WHERE id = 1"
+        " feature_level, shard_count, proven_version FROM cluster WHERE id = 1"
     ).fetchone()
     if row is None:
         raise WrongDatabase("This database holds no cluster yet: run `manage.py initialise_cluster`.")
@@ -62,12 +63,17 @@ def is_promotion(row: ClusterRow, now: Identity) -> bool:
     return row.system_identifier == now.system_identifier and row.timeline != now.timeline
 
 
-def lift(connection: Connection, now: Identity, by: int) -> ClusterRow:
-    """Make this PostgreSQL the cluster's, and let all that the cluster counts go on so much higher."""
+def lift(connection: Connection, now: Identity, by: int, *, is_promoted: bool) -> ClusterRow:
+    """Make this PostgreSQL the cluster's, and let all that the cluster counts go on so much higher.
+
+    What was decided up to the version of before is here; of a copy that a person chose nobody knows what else
+    was decided on another one, so nothing is believed of it.
+    """
     connection.execute(
         "UPDATE cluster SET system_identifier = %s, timeline = %s, epoch_floor = epoch_floor + %s,"
-        " metadata_version = metadata_version + %s, next_producer_id = next_producer_id + %s WHERE id = 1",
-        (now.system_identifier, now.timeline, by, by, by),
+        " metadata_version = metadata_version + %s, next_producer_id = next_producer_id + %s,"
+        " proven_version = CASE WHEN %s THEN metadata_version ELSE 0 END WHERE id = 1",
+        (now.system_identifier, now.timeline, by, by, by, is_promoted),
     )
     return read(connection)
 

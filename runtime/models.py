@@ -28,6 +28,9 @@ class Cluster(models.Model):
     epoch_floor = models.BigIntegerField(default=0, help_text="New groups begin above it.")
     metadata_version = models.BigIntegerField(default=0, help_text="Rises with each controller turn.")
     next_producer_id = models.BigIntegerField(default=0, help_text="First id of the next block.")
+    proven_version = models.BigIntegerField(
+        default=0, db_default=0, help_text="metadata_version before the last promotion; 0: none is believed."
+    )
     feature_level = models.IntegerField(default=1)
     shard_count = models.IntegerField(default=64)
     created_at = models.DateTimeField(db_default=Now())

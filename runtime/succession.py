@@ -114,7 +114,7 @@ def _lift(
             return before, 0
         newest = connection.execute("SELECT max(at)::text FROM journal").fetchone()[0]
         by = by or _high_enough(connection, is_watched=not only_if_promoted)
-        row = cluster.lift(connection, now, by)
+        row = cluster.lift(connection, now, by, is_promoted=only_if_promoted)
         lifted: dict[str, int] = {
             what: lift(connection, by, row.metadata_version) for what, lift in sorted(_lifts.items())
         }

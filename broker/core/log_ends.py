@@ -15,4 +15,5 @@ def end_for(row: PartitionRow, replica: Replica | None) -> LogEnd | None:
         return None
     log = replica.log
     epoch, start = row.leader_epoch, log.start_offset
-    return LogEnd(row.topic_id, row.partition, epoch, log.last_epoch, log.end_offset, start)
+    ends = log.last_epoch, log.end_offset, start
+    return LogEnd(row.topic_id, row.partition, epoch, *ends, replica.proven_version)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from broker.core.in_sync import Progress, is_admissible, lags
 from broker.core.leader_epochs import NO_EPOCH
+from broker.core.proven_rows import proven_before
 from broker.core.replica_log import EpochEnd, ReplicaLog
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
@@ -74,6 +75,7 @@ class Replica:
         "log",
         "min_insync_replicas",
         "pending",
+        "proven_version",
         "read_at",
         "role",
         "row",
@@ -91,6 +93,7 @@ class Replica:
         self.failed = False
         self.epoch_start_offset = 0
         self.pending: IsrProposal | None = None
+        self.proven_version = 0
         self.read_at: dict[int, Instant] | None = None
         """Until when consumers may read at followers that they were sent to; None: nobody was sent away."""
         self._progress: dict[int, Progress] = {}
@@ -127,6 +130,7 @@ class Replica:
             return Obeyed.IGNORED
         if row.base_epoch and self._is_of_removed(row):
             return Obeyed.ANOTHER
+        self.proven_version = proven_before(self.row, row, self.pending, self.proven_version)
         if self.pending and (from_snapshot or row.version > self.pending.base_version):
             self.pending = None
         before, self.row = self.row, row

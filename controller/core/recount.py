@@ -17,7 +17,7 @@ from controller.core.state import LostTail
 from muster.kernel.instants import after
 from muster.messages.link.log_ends import LogEnd
 from muster.messages.link.protocol import SHOWS_LOGS
-from muster.messages.link.rows import DOUBTED, PartitionRow
+from muster.messages.link.rows import DOUBTED, UNPROVEN, PartitionRow
 
 WAITS: Final = "nobody leads before its replicas have shown their logs, as the database was set back"
 
@@ -103,9 +103,39 @@ def _judged(draft: Draft, row: PartitionRow, ends: Mapping[int, LogEnd], live: s
         furthest = max(map(_reach, ends.values()))
         if _reach(ends[choice.leader]) == furthest:
             return choice._replace(possible_loss=_LOST_SINCE if row.unproven == DOUBTED else "")
+    if (proven := _proven(draft, row, ends, usable)) is not None:
+        return proven
     if not _is_patience_over(draft, row):
         return None
     return _without_the_rest(draft, row, ends, usable, choice)
+
+
+def _proven(draft: Draft, row: PartitionRow, ends: Mapping[int, LogEnd], usable: set[int]) -> Choice | None:
+    """Who leads without the rest, as nothing was lost that anybody acted on; None: that is not proven.
+
+    A turn that is lost has had no effect before its leader, or another member of the ISR, obeyed it; so where
+    all of them tell that they have obeyed no row above the promoted database's, they hold what was committed.
+    """
+    at_most = draft.rows.proven_version
+    # With unclean elections somebody else may have led while the whole ISR was cut off, and heard nothing.
+    if row.unproven != UNPROVEN or draft.policy(row.topic_id).unclean or draft.memory.set_back:
+        return None
+    if any(end.proven_version > at_most for end in ends.values()):
+        return None
+    if not all(b in ends and ends[b].proven_version and _is_as_it_was(draft, b, row) for b in row.isr):
+        return None
+    choice = _best(row, {b: ends[b] for b in row.isr}, usable)
+    furthest = max(map(_reach, ends.values()), default=None)
+    return choice if choice is not None and _reach(ends[choice.leader]) == furthest else None
+
+
+def _is_as_it_was(draft: Draft, broker_id: int, row: PartitionRow) -> bool:
+    """True if neither `row` nor the broker's has changed since the lift: this process was the one in sync.
+
+    Another one under its id may have heard of less, and hold less (`another_process_is_believed`).
+    """
+    broker = draft.broker(broker_id)
+    return broker is not None and broker.version == row.version
 
 
 def _without_the_rest(

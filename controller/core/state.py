@@ -108,6 +108,8 @@ class ClusterRows:
         self.cluster_id = cluster_id
         self.metadata_version = metadata_version
         self.next_producer_id = next_producer_id
+        self.proven_version = 0
+        """Of the turn that was the last one before a standby was promoted; 0: none is believed."""
         self.brokers: dict[int, BrokerRow] = {}
         self.topics: dict[UUID, TopicRow] = {}
         self.topic_ids: dict[str, UUID] = {}
@@ -139,9 +141,11 @@ class ClusterRows:
         plans: PlanTable | None = None,
         quotas: Iterable[QuotaRow] = (),
         losses: Iterable[Loss] = (),
+        proven_version: int = 0,
     ) -> "ClusterRows":
         """What the store read. Brokers that are enrolled but never registered are left out by the caller."""
         rows = cls(cluster_id, metadata_version, next_producer_id)
+        rows.proven_version = proven_version
         for broker in brokers:
             rows.brokers[broker.broker_id] = broker
         for topic in topics:
@@ -163,6 +167,7 @@ class ClusterRows:
         long as nobody changes one: an ISR among a hundred thousand partitions costs its topic's.
         """
         other = ClusterRows(self.cluster_id, self.metadata_version, self.next_producer_id)
+        other.proven_version = self.proven_version
         other.brokers = dict(self.brokers)
         other.topics = dict(self.topics)
         other.topic_ids = dict(self.topic_ids)
@@ -204,6 +209,7 @@ class ClusterRows:
             self.cluster_id,
             self.metadata_version,
             self.next_producer_id,
+            self.proven_version,
             self.brokers,
             self.topics,
             self.partitions,

@@ -9,7 +9,8 @@ class LogEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far one replica's log goes; it neither grows nor is cut before another leader is elected.
 
     `leader_epoch` is that of the unproven row that this answers. `last_epoch` is that of the log's last
-    batch, −1 if there never was one.
+    batch, −1 if there never was one. `proven_version` is the version of the last row that was not unproven
+    which this process has obeyed for the partition (`broker.core.proven_rows`); 0: it cannot tell.
     """
 
     topic_id: UUID
@@ -18,6 +19,7 @@ class LogEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last_epoch: int
     end_offset: int
     start_offset: int = 0
+    proven_version: int = 0
 
 
 class LogEnds(msgspec.Struct, frozen=True, tag="LogEnds", tag_field="type", kw_only=True):

@@ -23,6 +23,8 @@ UNPROVEN: Final = 1
 """The rows were set back to an earlier moment: who is in sync by them may have been dropped since."""
 DOUBTED: Final = 2
 """Besides, a replica has lost the tail of its log since: nobody can tell whether only it held that."""
+UNPROVEN_AGAIN: Final = 3
+"""The rows were set back once more before anybody led: this ISR is older than the last set-back."""
 
 PartitionKey = tuple[UUID, int]
 """A partition by its topic's id and its number."""

@@ -2,7 +2,7 @@
 
 from controller import store
 from controller.core.election import LAST_EPOCH
-from muster.messages.link.rows import DOUBTED, NO_LEADER, PROVEN, UNPROVEN, PartitionRow
+from muster.messages.link.rows import DOUBTED, NO_LEADER, PROVEN, UNPROVEN, UNPROVEN_AGAIN, PartitionRow
 from runtime.postgres import LaneConnection
 from tests.integration.controller.test_store_keeps_what_a_turn_made_true import (
     ORDERS,
@@ -48,7 +48,7 @@ def test_a_lift_lets_nobody_lead_where_others_may_hold_more(connection: LaneConn
     assert (row.leader, row.leader_epoch, row.isr, row.unproven) == (NO_LEADER, 1_007, (1, 2, 3), UNPROVEN)
 
 
-def test_another_lift_forgets_no_doubt_and_believes_no_more(connection: LaneConnection) -> None:
+def test_another_lift_forgets_no_doubt_and_knows_that_it_is_not_the_first(connection: LaneConnection) -> None:
     rows = with_orders(connection)
     seats = (1, 2, 3)
     doubted = PartitionRow(ORDERS, 0, seats, NO_LEADER, 7, seats, 2, unproven=DOUBTED)
@@ -56,4 +56,7 @@ def test_another_lift_forgets_no_doubt_and_believes_no_more(connection: LaneConn
     turn(connection, rows, changed(doubted, 1), changed(waiting, 1))
     store.lift(connection, 1_000, 9)
     lifted = store.load(connection).partitions
-    assert [lifted[ORDERS, n].unproven for n in (0, 1)] == [DOUBTED, UNPROVEN]
+    assert [lifted[ORDERS, n].unproven for n in (0, 1)] == [DOUBTED, UNPROVEN_AGAIN]
+    store.lift(connection, 1_000, 10)
+    lifted = store.load(connection).partitions
+    assert [lifted[ORDERS, n].unproven for n in (0, 1)] == [DOUBTED, UNPROVEN_AGAIN]

@@ -90,6 +90,16 @@ def test_rows_that_changed_carry_the_version_of_the_lift(
     assert connection.execute("SELECT metadata_version FROM broker").fetchone() == (40 + LIFT,)
 
 
+def test_what_was_decided_by_then_is_known_until_a_copy_is_adopted(
+    connection: LaneConnection, fresh_database: str
+) -> None:
+    promote(connection)
+    Postgres(fresh_database, "node-1").connect("bbbb", "session").close()
+    assert cluster.read(connection).proven_version == 40
+    succession.adopt(connection, "node-1")
+    assert cluster.read(connection).proven_version == 0
+
+
 def test_numbers_of_nodes_that_were_given_there_are_not_given_here(
     connection: LaneConnection, fresh_database: str
 ) -> None:

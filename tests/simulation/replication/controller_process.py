@@ -105,6 +105,7 @@ class Database:
             rows.reassignments.values(),
             plans=rows.plans.copy(),
             losses=rows.losses.values(),
+            proven_version=rows.proven_version,
         )
 
     def write(self, lease_epoch: int, records: Sequence[ClusterRecord]) -> bool:

@@ -4,16 +4,19 @@ from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from broker.core import log_ends
+import msgspec
+
+from broker.core import log_ends, proven_rows, replica
 from broker.core.replica import Role
 from controller.core import recount
 from controller.core.draft import Draft
 from controller.core.election import Choice, elect
 from controller.core.shown_logs import ShownLogs
+from muster.messages.link.from_broker import IsrProposal
 from muster.messages.link.log_ends import LogEnd
 from muster.messages.link.rows import NO_LEADER, PartitionRow
 from tests.simulation.replication.loss_mutants import MUTANTS
-from tests.simulation.replication.mutants import mutant, replaced
+from tests.simulation.replication.mutants import Mutant, mutant, replaced
 
 __all__ = ["MUTANTS"]
 
@@ -46,4 +49,45 @@ def _() -> Iterator[None]:
         return choice._replace(possible_loss="") if choice is not None else None
 
     with patch.object(recount, "_without_the_rest", in_silence):
+        yield
+
+
+def _forgetful(is_open: bool, is_other: bool) -> Mutant:
+    """`proven_before` where a proposal that is open, or another lift, takes nothing away."""
+    whole = proven_rows.proven_before
+
+    def before_it(
+        before: PartitionRow | None, row: PartitionRow, pending: IsrProposal | None, known: int
+    ) -> int:
+        if before is not None and before.is_unproven and is_other:
+            before = msgspec.structs.replace(before, leader_epoch=row.leader_epoch)
+        return whole(before, row, None if is_open else pending, known)
+
+    return lambda: patch.object(replica, "proven_before", before_it)
+
+
+MUTANTS["open_proposal_is_forgotten"] = _forgetful(is_open=True, is_other=False)
+MUTANTS["other_lift_is_forgotten"] = _forgetful(is_open=False, is_other=True)
+MUTANTS["another_process_is_believed"] = lambda: patch.object(
+    recount, "_is_as_it_was", lambda draft, broker_id, row: True
+)
+
+
+@mutant("lost_turns_are_overlooked")
+def _() -> Iterator[None]:
+    proven: Without = recount._proven
+
+    def whatever_they_obeyed(
+        draft: Draft, row: PartitionRow, ends: Mapping[int, LogEnd], usable: set[int]
+    ) -> Choice | None:
+        low = {b: msgspec.structs.replace(end, proven_version=1) for b, end in ends.items()}
+        return proven(draft, row, low, usable)
+
+    with patch.object(recount, "_proven", whatever_they_obeyed):
+        yield
+
+
+@mutant("waits_for_everybody")
+def _() -> Iterator[None]:
+    with patch.object(recount, "_proven", lambda draft, row, ends, usable: None):
         yield

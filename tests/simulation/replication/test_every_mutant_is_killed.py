@@ -49,6 +49,7 @@ from tests.unit.controller_core import test_leaders_come_back_to_who_stands_firs
 from tests.unit.controller_core import test_no_turn_changes_more_than_it_may as bounded
 from tests.unit.controller_core import test_partitions_are_removed as removals
 from tests.unit.controller_core import test_replicas_show_their_logs_behind_a_lift as recounts
+from tests.unit.controller_core import test_who_was_in_sync_is_believed_where_nothing_was_lost as believed
 
 SEEDS = 300
 
@@ -123,6 +124,17 @@ SCENES: dict[str, Callable[[], None]] = {
         name: partial(search_through, SEARCHED[name])
         for name in ("cancel_no_epoch", "fail_by_timer", "stray_reused")
     },
+    "another_process_is_believed": (
+        believed.test_another_process_of_a_member_is_not_believed_whatever_it_tells
+    ),
+    "lost_turns_are_overlooked": believed.test_so_is_one_that_was_not_in_sync_and_is_here,
+    "open_proposal_is_forgotten": (
+        shown.test_who_asked_for_another_isr_and_heard_no_answer_does_not_know_what_became_of_it
+    ),
+    "other_lift_is_forgotten": shown.test_behind_another_lift_nobody_can_tell_who_led_in_between,
+    "waits_for_everybody": (
+        believed.test_who_was_in_sync_leads_at_once_and_no_loss_is_noted_though_somebody_is_away
+    ),
     "absent_are_forgotten": (
         recounts.test_when_patience_is_over_the_furthest_leads_and_what_others_may_hold_is_noted
     ),

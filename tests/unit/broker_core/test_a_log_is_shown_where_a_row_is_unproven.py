@@ -8,7 +8,7 @@ from broker.core.log_ends import end_for
 from broker.core.replica import Replica, Role
 from muster.kernel.instants import Instant
 from muster.messages.link.log_ends import LogEnd
-from muster.messages.link.rows import NO_LEADER, PROVEN, UNPROVEN, PartitionRow
+from muster.messages.link.rows import DOUBTED, NO_LEADER, PROVEN, UNPROVEN, PartitionRow
 from tests.simulation.replication.memory_log import MemoryLog, Stored
 
 ORDERS = UUID(int=1)
@@ -57,6 +57,60 @@ def test_a_row_that_came_late_is_not_answered() -> None:
     older = row()
     replica.obey(older, NOW)
     assert end_for(older, replica) is None and end_for(newer, replica) is not None
+
+
+def shown_behind(*rows: PartitionRow) -> int:
+    """Which proven row the last of `rows` is answered with."""
+    replica = Replica(1, log(1))
+    for one in rows:
+        replica.obey(one, NOW, from_snapshot=True)
+    return told(replica)
+
+
+def told(replica: Replica) -> int:
+    assert replica.row is not None
+    end = end_for(replica.row, replica)
+    assert end is not None
+    return end.proven_version
+
+
+LED = row(leader=1, epoch=2, version=7, unproven=PROVEN)
+
+
+def test_it_says_which_proven_row_was_obeyed_last() -> None:
+    assert shown_behind(LED, row()) == 7
+    led_again = row(leader=1, epoch=1_000_003, version=12, unproven=PROVEN)
+    assert shown_behind(LED, row(), led_again, row(epoch=2_000_003, version=20)) == 12
+
+
+def test_a_process_that_has_obeyed_none_says_so() -> None:
+    assert shown_behind(row()) == 0
+
+
+def test_another_row_of_the_same_lift_takes_nothing_away() -> None:
+    assert shown_behind(LED, row(), row(version=11, unproven=DOUBTED)) == 7
+
+
+def test_behind_another_lift_nobody_can_tell_who_led_in_between() -> None:
+    assert shown_behind(LED, row(), row(epoch=2_000_002, version=20)) == 0
+
+
+def test_who_asked_for_another_isr_and_heard_no_answer_does_not_know_what_became_of_it() -> None:
+    replica = Replica(1, log(1))
+    replica.obey(row(leader=1, epoch=2, version=7, unproven=PROVEN), NOW)
+    assert replica.propose(Instant(NOW + 60_000), True, {1, 2, 3}, lag_time_max_ms=10_000) is not None
+    replica.obey(row(), NOW, from_snapshot=True)
+    assert told(replica) == 0
+
+
+def test_who_heard_the_answer_knows() -> None:
+    replica = Replica(1, log(1))
+    replica.obey(row(leader=1, epoch=2, version=7, unproven=PROVEN), NOW)
+    asked = replica.propose(Instant(NOW + 60_000), True, {1, 2, 3}, lag_time_max_ms=10_000)
+    assert asked is not None
+    replica.hear_answer(asked.base_version, None, NOW)
+    replica.obey(row(), NOW, from_snapshot=True)
+    assert told(replica) == 7
 
 
 def test_what_is_shown_neither_grows_nor_is_cut_by_an_answer_of_before() -> None:
