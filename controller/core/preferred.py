@@ -162,6 +162,9 @@ def _pass(draft: Draft) -> bool:
                 continue
             if row.leader == NO_LEADER:
                 choice = None
+                if unclean and row.is_unproven:
+                    # Since patience was over it may have been allowed; the next turn judges.
+                    draft.memory.shown.unjudged[row.key] = None
                 if unclean and not never_led(row):
                     choice = after_return(row, draft.usable(live, row), draft.policy_for(row))
                 if choice is not None:

@@ -18,7 +18,7 @@ from controller.core.records import Phase, Reassignment, RequestBegun
 from controller.core.settings import ControllerSettings
 from controller.core.state import Altering
 from controller.core.topics import Refused, check_version
-from controller.core.waiting import ALL_BROKERS, NOTHING_YET, WaitingMoves
+from controller.core.waiting import ALL_BROKERS, LOGS_SHOWN, NOTHING_YET, WaitingMoves
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.topic_configs import floor
 from muster.messages.link.from_broker import AlterReassignments, ListReassignments, WantedReplicas
@@ -308,6 +308,9 @@ def go_on(draft: Draft) -> None:
     if len(waiting) != draft.not_begun():
         # A new owner, or rows that were read again.
         waiting.begin_anew(one.key for one in draft.active_reassignments() if one.phase is Phase.INIT)
+    if waiting.waits_for_logs():
+        changed = (row for rows in draft.partitions.by_topic.values() for row in rows.values())
+        waiting.shown(row.key for row in changed if not row.is_unproven)
     slots = _Slots(draft.settings)
     for one in draft.moving():
         if not _switch(draft, one):
@@ -362,6 +365,9 @@ def _begin_or_wait(draft: Draft, key: PartitionKey, slots: _Slots) -> bool:
     """Begin one, or let it wait for what is too busy. False: the turn is full."""
     one, row = draft.reassignment(key), draft.partition(key)
     assert one is not None and row is not None
+    if row.is_unproven:
+        draft.memory.waiting.wait(key, LOGS_SHOWN)
+        return True
     began = _beginning(draft, row, one.target, one.throttle)
     takes = {*began.adding, row.leader} if began.adding else set()
     place = slots.too_busy(takes)

@@ -12,6 +12,10 @@ ALL_BROKERS: Final = 0
 """As many are in progress as may be in all; brokers are numbered from 1, and −1 leads what has no leader."""
 
 
+LOGS_SHOWN: Final = -3
+"""Its partition is unproven: whoever came to it now would be asked what it held before (ADR 22)."""
+
+
 class WaitingMoves:
     """Each by the broker that is too busy for it, in the order in which it began to wait there."""
 
@@ -50,9 +54,20 @@ class WaitingMoves:
             if not queue:
                 del self._queues[place]
 
+    def shown(self, keys: Iterable[PartitionKey]) -> None:
+        """The logs of these were shown: what waited for that waits for nothing yet."""
+        queue = self._queues.get(LOGS_SHOWN, {})
+        for key in [one for one in keys if one in queue]:
+            self.wait(key, NOTHING_YET)
+
+    def waits_for_logs(self) -> bool:
+        """True if something waits for logs to be shown."""
+        return LOGS_SHOWN in self._queues
+
     def places(self) -> list[int]:
-        """Where something waits: what waits for all before what waits for one, the newest last."""
-        return sorted(self._queues, key=lambda place: (place == NOTHING_YET, place))
+        """Where something waits for room: what waits for all before what waits for one, the newest last."""
+        places = self._queues.keys() - {LOGS_SHOWN}
+        return sorted(places, key=lambda place: (place == NOTHING_YET, place))
 
     def at(self, place: int, most: int) -> Iterator[PartitionKey]:
         """The first of a queue, which may change meanwhile."""

@@ -5,11 +5,12 @@ import pytest
 from controller.core.draft import ClusterDecision
 from controller.core.election import LAST_EPOCH
 from controller.core.events import LinkClosed, TimePassed, TookOver
-from controller.core.records import LogsCompared, PossibleLoss, ShownLog
+from controller.core.records import LogsCompared, Phase, PossibleLoss, Reassignment, ShownLog
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterState
 from controller.core.turn import heard as ping
 from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.configs import AlterConfigs, AlteredConfigs, Change, ConfigChange, ResourceType
 from muster.messages.link.from_broker import (
     AlterReassignments,
     ElectLeaders,
@@ -21,7 +22,7 @@ from muster.messages.link.log_ends import LogEnd, LogEnds
 from muster.messages.link.protocol import SHOWS_LOGS
 from muster.messages.link.rows import DOUBTED, NO_LEADER, PROVEN, UNPROVEN, PartitionRow
 from muster.messages.link.to_broker import ElectionResults, ReassignmentResults
-from tests.unit.controller_core.stage import ORDERS, Cluster, heard, hello, said
+from tests.unit.controller_core.stage import FRESH, ORDERS, Cluster, heard, hello, said
 
 EPOCH = 1_000_001
 PATIENCE_MS = ControllerSettings().unproven_patience_ms
@@ -164,6 +165,21 @@ def test_a_topic_that_allows_it_goes_on_without_any_of_those() -> None:
     assert cluster.partition().leader == 3
 
 
+def test_a_topic_that_allows_it_only_later_goes_on_with_the_next_pass() -> None:
+    cluster = Lifted(unproven(isr=(1,)), said_hello=(2, 3))
+    cluster.shows(2, 7, 80)
+    cluster.shows(3, 7, 90)
+    cluster.later(PATIENCE_MS)
+    cluster.turn(TimePassed())
+    allowed = (ConfigChange("unclean.leader.election.enable", Change.SET, "true"),)
+    orders = AlteredConfigs(type=ResourceType.TOPIC, name="orders", changes=allowed)
+    cluster.turn(heard("link-2b", AlterConfigs(resources=(orders,))))
+    cluster.later(ControllerSettings().leader_imbalance_check_interval_ms)
+    cluster.turn(TimePassed())
+    assert lossy(cluster.turn(TimePassed()))
+    assert cluster.partition().leader == 3
+
+
 def test_brokers_of_the_version_before_are_believed_when_patience_is_over() -> None:
     cluster = Lifted(said_hello=())
     cluster.turn(hello(1, "b"), hello(2, "b"), hello(3, "b"))
@@ -282,20 +298,54 @@ def test_the_preferred_leader_is_not_elected_by_the_row() -> None:
     assert cluster.partition().leader == NO_LEADER
 
 
-def test_no_replica_is_dropped_before_it_is_known_who_holds_what() -> None:
-    cluster = Lifted()
-    wanted = (WantedReplicas(topic="orders", partition=0, replicas=(1,)),)
-    cluster.turn(heard("link-2b", AlterReassignments(correlation_id=1, partitions=wanted)))
-    assert cluster.partition().assigned == (1, 2, 3)
-    cancelled = (WantedReplicas(topic="orders", partition=0),)
-    decision = cluster.turn(heard("link-2b", AlterReassignments(correlation_id=2, partitions=cancelled)))
+def moving(cluster: Cluster, target: tuple[int, ...], phase: Phase) -> None:
+    """A reassignment of the time before the database was set back."""
+    rows = cluster.state.rows
+    one = Reassignment(
+        id=FRESH, topic_id=ORDERS, topic="orders", partition=0, origin=(1, 2, 3), target=target, phase=phase
+    )
+    rows.reassignments[one.key] = one
+    if phase is Phase.IN_PROGRESS:
+        rows.moving[one.key] = None
+
+
+def cancel(cluster: Cluster) -> ErrorCode:
+    wanted = (WantedReplicas(topic="orders", partition=0),)
+    decision = cluster.turn(heard("link-2b", AlterReassignments(correlation_id=2, partitions=wanted)))
     [answer] = [one for one in said(decision, "link-2b") if isinstance(one, ReassignmentResults)]
-    assert answer.results[0].error is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    return answer.results[0].error
+
+
+def test_no_replica_is_dropped_before_it_is_known_who_holds_what() -> None:
+    cluster = Lifted(unproven(removing=(2, 3)))
+    moving(cluster, (1,), Phase.IN_PROGRESS)
+    assert cancel(cluster) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert cluster.partition().assigned == (1, 2, 3)
     cluster.shows(1, 7, 90)
     cluster.shows(2, 7, 90)
     cluster.shows(3, 7, 90)
     cluster.turn(TimePassed())
     assert cluster.partition().assigned == (1,) and cluster.partition().leader == 1
+
+
+def test_nobody_comes_to_a_partition_before_it_is_known_who_holds_what() -> None:
+    cluster = Lifted(unproven((1, 2), isr=(1, 2)), said_hello=(1, 2))
+    wanted = (WantedReplicas(topic="orders", partition=0, replicas=(3, 1)),)
+    cluster.turn(heard("link-2b", AlterReassignments(correlation_id=1, partitions=wanted)))
+    assert cluster.partition().assigned == (1, 2), "broker 3 is away, and never held anything of it"
+    cluster.shows(1, 7, 90)
+    decision = cluster.shows(2, 7, 90)
+    assert not lossy(decision)
+    assert (cluster.partition().leader, cluster.partition().assigned) == (1, (3, 1, 2))
+
+
+def test_what_has_not_begun_is_cancelled_at_any_time() -> None:
+    cluster = Lifted()
+    moving(cluster, (1,), Phase.INIT)
+    assert cancel(cluster) is ErrorCode.NONE
+    for b in (1, 2, 3):
+        cluster.shows(b, 7, 90)
+    assert cluster.partition().assigned == (1, 2, 3)
 
 
 def test_another_owner_is_shown_the_logs_anew() -> None:
