@@ -266,6 +266,7 @@ def _holds_any(row: queries.BrokerRow, partitions: Sequence[queries.PartitionRow
 
 
 def _is_cause(row: queries.BrokerRow, partition: queries.PartitionRow) -> bool:
-    """A broker that was lost long after the trouble began did not begin it."""
-    lost_by = partition.since + _LEAVES_WITHIN
-    return row.broker.broker_id in partition.assigned and row.broker.changed_at <= lost_by
+    """A broker that was lost long after the trouble began did not begin it; but its log is waited for."""
+    waits_for_all = partition.offline and partition.unproven
+    in_time = waits_for_all or row.broker.changed_at <= partition.since + _LEAVES_WITHIN
+    return row.broker.broker_id in partition.assigned and bool(in_time)

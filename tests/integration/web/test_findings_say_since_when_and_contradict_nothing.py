@@ -306,6 +306,24 @@ def test_partitions_that_wait_for_logs_say_for_whose_and_how_to_go_on_without(vi
     assert "waits for all logs to be shown" in text(viewer, "/cluster/?show=offline")
 
 
+def test_who_is_lost_long_after_a_lift_is_waited_for_as_well() -> None:
+    cast.add_broker(1)
+    cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))
+    cast.add_topic("orders", 1, [(1, 2)])
+    Partition.objects.update(leader=-1, isr=[1, 2], unproven=1, changed_at=cast.ago(minutes=30))
+    assert "Bring broker 2 back" in words("partitions_offline")
+
+
+def test_where_all_are_there_and_one_shows_no_log_nobody_is_told_to_start_one_that_runs() -> None:
+    for broker in (1, 2):
+        cast.add_broker(broker)
+    cast.add_topic("orders", 1, [(1, 2)])
+    Partition.objects.update(leader=-1, isr=[1, 2], unproven=1, changed_at=cast.ago(minutes=3))
+    told = words("partitions_offline")
+    assert "A log that cannot be used is not shown: start its broker again." in told
+    assert "Start a broker that holds a replica" not in told
+
+
 def test_offline_partitions_beside_others_under_min_isr_are_both_counted() -> None:
     cast.add_broker(1)
     cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))
