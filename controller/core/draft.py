@@ -307,7 +307,8 @@ class Draft:
         """
         elected = choice.leader != row.leader
         if elected and not can_be_led_anew(row):
-            self.partitions.put(led_by_nobody(row, self.version))
+            # As it stands: of an unproven one the caller's row names whom the note of a loss asks.
+            self.partitions.put(led_by_nobody(self.partition(row.key) or row, self.version))
             return
         self.partitions.put(
             PartitionRow(

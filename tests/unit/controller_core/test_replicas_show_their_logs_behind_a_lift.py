@@ -384,6 +384,15 @@ def test_where_epochs_are_used_up_nobody_leads_and_nobody_is_waited_for() -> Non
     assert (row.leader, row.leader_epoch, row.unproven) == (NO_LEADER, LAST_EPOCH, PROVEN)
 
 
+def test_where_epochs_are_used_up_and_one_is_away_who_is_in_sync_stays_so() -> None:
+    cluster = Lifted(unproven(isr=(1,), leader_epoch=LAST_EPOCH - 1), said_hello=(1, 2))
+    cluster.shows(1, 7, 90, epoch=LAST_EPOCH - 1)
+    cluster.later(PATIENCE_MS)
+    cluster.turn(TimePassed())
+    row = cluster.partition()
+    assert (row.leader, row.leader_epoch, row.isr) == (NO_LEADER, LAST_EPOCH, (1,))
+
+
 def test_a_row_that_a_node_of_before_has_elected_for_is_believed() -> None:
     cluster = Lifted(unproven(leader=1))
     cluster.expire(1)
