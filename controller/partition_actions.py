@@ -112,6 +112,7 @@ class ElectLeader(_OfPartition):
             "preferred": preferred,
             "offline": row.leader == NO_LEADER,
             "needless": row.leader == preferred,
+            "unproven": row.leader == NO_LEADER and bool(row.unproven),
             "away": fenced,
             "behind": preferred not in row.isr,
         }
@@ -137,11 +138,12 @@ class ElectAnyLive(_OfPartition):
         return {
             "row": row,
             "needless": row.leader != NO_LEADER,
+            "unproven": bool(row.unproven),
             "never_led": not row.isr,
             "holders": holders,
             "chosen": chosen,
             "progress": progress,
-            "saviours": [one.broker_id for one in holders if one.in_isr and not one.may_lead],
+            "saviours": [b.broker_id for b in holders if (b.in_isr or row.unproven) and not b.may_lead],
         }
 
 

@@ -149,6 +149,20 @@ def test_an_unclean_election_says_before_how_much_is_lost(operator: Client) -> N
     assert "nobody said how far it was committed" in shown(operator, address)
 
 
+def test_where_logs_are_to_be_shown_no_form_names_who_leads_or_held_everything(operator: Client) -> None:
+    orders = cast.add_topic("orders", 1, [(1, 2, 3)], high_watermark=1_000)
+    Partition.objects.update(leader=-1, isr=[1], unproven=1)
+    Broker.objects.filter(broker_id=3).update(fenced=True)
+    cast.note_log(1, orders, 0, "leaderless", end_offset=940)
+    page = shown(operator, "/cluster/ask/elect-any-live/partition/orders/0/")
+    assert "the one whose log goes furthest leads" in page
+    assert "How many committed records are lost nobody can tell" in page
+    assert "Broker 3 cannot show its log. Bring it back instead" in page
+    assert "alone in sync" not in page and "held everything" not in page
+    page = shown(operator, "/cluster/ask/elect-leader/partition/orders/0/")
+    assert "not all replicas have shown their logs: this will be refused" in page
+
+
 def test_where_somebody_leads_no_unclean_election_is_offered(operator: Client) -> None:
     cast.add_topic("orders", 1, [(1, 2, 3)])
     assert "elect-any-live" not in operator.get("/topics/orders/0/").content.decode()
