@@ -274,7 +274,10 @@ def _led_by_others(target: Target) -> Any:
     """A query of partitions, all or a topic's, that are not led by the first of their replicas (`first`)."""
     rows = Partition.objects.annotate(
         first=F("assigned__0"),
-        is_in_sync=RawSQL("assigned[1] = ANY (isr)", (), output_field=BooleanField()),
+        # Of an unproven one nobody is known to be in sync before its replicas have shown their logs.
+        is_in_sync=RawSQL(
+            "assigned[1] = ANY (isr) AND (leader >= 0 OR unproven = 0)", (), output_field=BooleanField()
+        ),
     ).exclude(leader=F("first"))
     return rows if target.row is None else rows.filter(topic_id=target.row.topic_id)
 

@@ -159,6 +159,7 @@ def test_where_logs_are_to_be_shown_no_form_names_who_leads_or_held_everything(o
     assert "How many committed records are lost nobody can tell" in page
     assert "Broker 3 cannot show its log. Bring it back instead" in page
     assert "alone in sync" not in page and "held everything" not in page
+    assert "Nothing would change." in shown(operator, "/cluster/ask/elect-preferred/")
     page = shown(operator, "/cluster/ask/elect-leader/partition/orders/0/")
     assert "not all replicas have shown their logs: this will be refused" in page
 
