@@ -47,7 +47,8 @@ class Command(BaseCommand):
         self.stdout.write(
             f"cluster {row.cluster_id} goes on in PostgreSQL {row.system_identifier},"
             f" timeline {row.timeline};"
-            f" everything counted was lifted by {by:,}"
+            f" everything counted was lifted by {by:,}. Start all brokers: a partition of more than one"
+            " replica is led when all of them have shown their logs"
         )
 
 

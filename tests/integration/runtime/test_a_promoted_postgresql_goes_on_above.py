@@ -167,7 +167,8 @@ def test_a_restored_copy_is_refused_until_somebody_adopts_it(
 
     settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
     call_command("adopt_restore")
-    assert "goes on in PostgreSQL" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "goes on in PostgreSQL" in told and "Start all brokers" in told
     node.connect("bbbb", "session").close()
     assert counted(connection) == tuple(number + LIFT for number in before)
 
