@@ -12,6 +12,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 # A framework calls them, or users of the library do; each with who that is.
 CALLED_FROM_OUTSIDE = {
     **dict.fromkeys(("add_arguments", "password_change", "password_change_done"), "Django"),
+    **dict.fromkeys(("to_python", "to_url"), "Django's addresses"),
     **dict.fromkeys(
         ("has_module_perms", "lookup_allowed", "get_search_results", "lookups"), "Django's admin"
     ),

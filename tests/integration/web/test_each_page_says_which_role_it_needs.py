@@ -58,7 +58,7 @@ TABLE: Final[dict[str, Operation | None]] = {
 
 NO_ID: Final = "00000000-0000-4000-8000-000000000001"
 VALUES: Final = {
-    "<name:name>": "departures", "<str:name>": "flights", "<str:kind>": "delete_group",
+    "<linked:name>": "departures", "<str:name>": "flights", "<str:kind>": "delete_group",
     "<slug:kind>": "create-topic", "<int:number>": "0", "<int:broker_id>": "1", "<str:secret>": "secret",
 }  # fmt: skip
 
