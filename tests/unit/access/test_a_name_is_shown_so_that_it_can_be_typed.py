@@ -17,7 +17,14 @@ from access.confirming import LONGEST_TYPED, is_confirmed, written_out
         ("no\u00a0break", "no[U+00A0]break"),
         ("\u05d0\u05d1", "\u05d0\u05d1"),
         ("\U0001f469\u200d\U0001f680", "\U0001f469\u200d\U0001f680"),
-        ("e\u0301", "e\u0301"),
+        ("caf\u00e9", "caf\u00e9"),
+        ("cafe\u0301", "cafe[U+0301]"),
+        ("\u212b", "[U+212B]"),
+        ("x\u0301", "x\u0301"),
+        ("pay\u200droll", "pay[U+200D]roll"),
+        ("\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e"),
+        ("pay\ufe0froll\u3164", "pay[U+FE0F]roll[U+3164]"),
+        ("ann[U+202E]txt", "ann[U+005B]U+202E]txt"),
     ],
 )
 def test_what_has_no_shape_is_written_out(name: str, shown: str) -> None:
@@ -30,8 +37,26 @@ def test_another_name_does_not_count() -> None:
         assert not is_confirmed(typed, "ann\u202etxt")
 
 
+ALIKE = (
+    ("ann[U+202E]txt", "ann\u202etxt"),
+    ("[U+005B]U+202E]", "[U+202E]", "\u202e"),
+    ("caf\u00e9", "cafe\u0301"),
+    ("\u1e69", "s\u0323\u0307", "s\u0307\u0323", "\u1e63\u0307"),
+    ("\uac00", "\u1100\u1161"),
+    ("\u00c5", "\u212b", "A\u030a"),
+    ("payroll", "pay\u200droll", "pay\u200croll", "pay\ufe0froll", "pay\u3164roll", "pay\u2800roll"),
+    ("\U0001f469", "\U0001f469\u200d", "\u200d\U0001f469"),
+)
+
+
+@pytest.mark.parametrize("names", ALIKE)
+def test_names_that_look_alike_are_shown_otherwise(names: tuple[str, ...]) -> None:
+    """Whoever read one off the page of the other deleted the other."""
+    assert len({written_out(name) for name in names}) == len(names)
+
+
 def test_the_field_takes_every_name_as_it_is_shown() -> None:
     """A browser counts a letter beyond the first 65,536 as two."""
-    for letter in ("w", "\u202e", "\U0001f680", "\U000e0041"):
-        shown = written_out(letter * 249)
+    for letter in ("w", "\u202e", "\U0001f680", "\U000e0041", "[U+"):
+        shown = written_out((letter * 249)[:249])
         assert len(shown.encode("utf-16-le")) // 2 <= LONGEST_TYPED
