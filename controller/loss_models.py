@@ -41,6 +41,7 @@ class ElectionLoss(models.Model):
 
     class Meta:
         db_table = "election_loss"
+        verbose_name_plural = "election losses"
         ordering = ("-id",)
         constraints = (
             models.UniqueConstraint(

@@ -46,7 +46,13 @@ def find_offsets(connection: Connection, item: WorkRow) -> Callable[[], Any]:
     asked = msgspec.convert(item.payload, Asked)
     assert isinstance(asked.wish, ResetOffsets)
     wish = asked.wish
-    other = GroupStore().load(connection, wish.source).offsets if wish.to == "group" else {}
+    other: Mapping[Partition, int] = {}
+    if wish.to == "group":
+        source = GroupStore().load(connection, wish.source)
+        if not source.version:
+            text = f"There is no group {wish.source}."
+            return lambda: msgspec.to_builtins(Findings((), int(ErrorCode.GROUP_ID_NOT_FOUND), text))
+        other = source.offsets
     offsets = other or GroupStore().load(connection, item.key).offsets
     scope = wish.scope or tuple(Scope(name) for name in sorted({one.topic for one in offsets}))
     led = catalog.led_partitions(connection, [one.topic for one in scope])

@@ -72,6 +72,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "election_loss",
+                "verbose_name_plural": "election losses",
                 "ordering": ("-id",),
                 "indexes": [
                     models.Index(name="election_loss_open", fields=["topic_id"], condition=Q(closed=False)),
