@@ -24,6 +24,8 @@ from groups.models import ConsumerGroup, Protocol
 
 ROWS_OF_A_PAGE = 100
 KEPT_OUT_SHOWN = 100
+KEPT_OUT_OPEN = 5
+"""More are folded, and counted: a group keeps a thousand names out at most."""
 _SORTS = ("lag", "name")
 _FIRST, _REST = 0, 1
 Key = tuple[int, int, str]
@@ -123,10 +125,23 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
         "stalled": _stalled(findings),
         "page": page,
         "listed": listed,
-        "kept_out": group.quarantines.all()[:KEPT_OUT_SHOWN],
+        **_kept_out(group),
         "may_operate": user_may(request.user, Operation.OPERATE),
     }
     return render(request, "groups/detail.html", context)
+
+
+def _kept_out(group: ConsumerGroup) -> dict[str, Any]:
+    """Whom an operator keeps out: the first few, those that are folded, and how many more there are."""
+    total = group.quarantines.count()
+    shown = list(group.quarantines.all()[:KEPT_OUT_SHOWN])
+    few = shown[:KEPT_OUT_OPEN]
+    return {
+        "kept_out": few,
+        "kept_out_folded": shown[KEPT_OUT_OPEN:],
+        "kept_out_besides": max(0, total - len(few)),
+        "kept_out_unlisted": max(0, total - len(shown)),
+    }
 
 
 def _before(keys: Sequence[Key], begin: int, asked: Asked) -> str:

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from django import template
 from django.utils import timezone
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from access.confirming import written_out
 from controller import outcomes
@@ -93,6 +93,12 @@ def ended(identifier: str, longest: int) -> SafeString | str:
     whole = len(identifier) <= longest
     stem = identifier[:-_END] if whole else f"{identifier[: longest - _END - 1]}…"
     return format_html('<span class="ended"><span class="stem">{}</span>{}</span>', stem, identifier[-_END:])
+
+
+@register.filter
+def to_the_letter(text: str) -> SafeString:
+    """What a program of ours reads from the page: a browser takes a carriage return for an end of line."""
+    return mark_safe(conditional_escape(text).replace("\r", "&#13;"))
 
 
 @register.filter

@@ -11,6 +11,7 @@ from django.urls import reverse
 from access.grants import Role
 from access.service import create_user
 from controller.models import Topic
+from groups.fingerprints import GROUP
 from tests.integration.web import cast
 
 pytestmark = pytest.mark.django_db
@@ -86,3 +87,12 @@ def test_a_filter_without_rows_is_ended_on_the_page_of_the_same_group(operator: 
         cast.add_member(group, f"m-{number}")
     page = operator.get(f"{reverse('group', args=[name])}?member=nobody").content.decode()
     assert '<a class="btn small" href="?#members">Show all</a>' in page
+
+
+@pytest.mark.parametrize("name", ["a\rb", "a\r\nb", "a\nb", "a\tb"])
+def test_a_page_watches_the_group_that_it_shows(operator: Client, name: str) -> None:
+    """A browser reads a carriage return as the end of a line: the page watched another group, or none."""
+    cast.add_group(name)
+    page = operator.get(reverse("group", args=[name])).content.decode()
+    [said] = re.findall(r'data-watch="([^"]*)"', page)
+    assert unescape(said.replace("\r\n", "\n").replace("\r", "\n")) == f"{GROUP}{name}"

@@ -24,3 +24,15 @@ def test_the_page_of_a_group_names_who_is_kept_out(client: Client, role: Role, e
     assert (f'href="{form}"' in client.get("/groups/parcels/").content.decode()) == ends_it
     if ends_it:
         assert 'value="rdkafka &amp; sons"' in client.get(form).content.decode()
+
+
+def test_the_page_of_a_group_says_how_many_more_are_kept_out(viewer: Client) -> None:
+    """A group keeps a thousand names out: a hundred were listed, and of the rest nothing was said."""
+    group = cast.add_group("parcels", phase="Empty")
+    for number in range(1_000):
+        group.quarantines.create(member_id=f"gate-{number:03d}", length_ms=1, why="removed by ola")
+    page = viewer.get("/groups/parcels/").content.decode()
+    assert page.count("Kept out:") == 100
+    assert "And 900 more." in text(viewer, "/groups/parcels/")
+    shown, _, folded = page.partition("<details><summary>995 more names are kept out</summary>")
+    assert shown.count("Kept out:") == 5 and folded.count("Kept out:") == 95
