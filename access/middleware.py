@@ -13,13 +13,10 @@ from django.utils.encoding import escape_uri_path
 from django.utils.http import urlencode
 
 from access import sessions
-from access.typed import LONGEST_TYPED
+from access.typed import LONGEST_TYPED, NOT_TYPED
 
 KEPT = "kept"
 """The door is told by this that what was typed comes back behind it (`yes`), or is lost (`no`)."""
-
-_NOT_TYPED = frozenset({"csrfmiddlewaretoken", "version", "key", "shown", "go", "confirm"})
-"""What belongs to the form that was sent, and is to be looked at, or typed, anew."""
 
 _LONGEST_DOOR = 2_800
 """In characters of the address: a proxy may take 4 KiB for all headers of an answer, as nginx does."""
@@ -58,10 +55,11 @@ class AskWhoItIs(LoginRequiredMiddleware):
             # Not one of our forms, such as that which signs out: its address is no page to look at.
             return HttpResponseRedirect(settings.LOGIN_URL)
         # A field that was emptied goes along as well: without it the form shows what is set.
-        typed = [(name, str(text)) for name, text in request.POST.items() if name not in _NOT_TYPED]
+        typed = [(name, str(text)) for name, text in request.POST.items() if name not in NOT_TYPED]
         form = escape_uri_path(request.path)
         if not typed:
-            return HttpResponseRedirect(_door({REDIRECT_FIELD_NAME: form}))
+            door = _door({REDIRECT_FIELD_NAME: form})
+            return HttpResponseRedirect(door if len(door) <= _LONGEST_DOOR else _short_of(request))
         # Megabytes of somebody whom nobody knows are not written out to see how long they are.
         letters = sum(len(name) + len(text) for name, text in typed)
         if letters < _LONGEST_DOOR:

@@ -6,14 +6,21 @@ from urllib.parse import parse_qsl
 LONGEST_TYPED: Final = 262_144
 """In letters, written as a form writes them; the page of the door says so of what is longer."""
 
+NOT_TYPED: Final = frozenset({"csrfmiddlewaretoken", "version", "key", "shown", "go", "confirm"})
+"""What belongs to the form that was sent, and is to be looked at, or typed, anew."""
+
 _FIELDS_MAX: Final = 1_000
 
 
 def typed_in(written: str) -> list[tuple[str, str]]:
-    """The fields of the form and what was typed into them; none of what is no form."""
+    """The fields of the form and what was typed into them; none of what is no form.
+
+    What would have it done stays out here, too, whoever wrote it: behind the door a form is only shown.
+    """
     if len(written) > LONGEST_TYPED:
         return []
     try:
-        return parse_qsl(written, keep_blank_values=True, max_num_fields=_FIELDS_MAX)
+        fields = parse_qsl(written, keep_blank_values=True, max_num_fields=_FIELDS_MAX)
     except ValueError:
         return []
+    return [(name, text) for name, text in fields if name not in NOT_TYPED]

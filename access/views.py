@@ -6,6 +6,7 @@ from django.conf import settings
 from django.contrib.auth import authenticate, login, logout
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import REASON_BAD_ORIGIN
 from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -27,6 +28,7 @@ from access.peers import address_of
 from access.typed import typed_in
 
 _LONGEST_PASSWORD = 1024
+_OF_ANOTHER_SITE = REASON_BAD_ORIGIN.partition("%")[0]
 
 
 @method_decorator([login_not_required, never_cache, sensitive_post_parameters("password")], name="dispatch")
@@ -56,9 +58,7 @@ class SignIn(View):
             return self._page(request, name=name, refusal="wrong")
         _enter(request, user)
         service.record(SIGN_IN, name, allowed=True, address=address)
-        if fields := typed_in(request.POST.get("typed", "")):
-            return render(request, "access/typed.html", {"form": _next(request), "fields": fields})
-        return redirect(_next(request))
+        return _go_on(request)
 
     def _too_many(self, request: HttpRequest, name: str) -> HttpResponse:
         page = self._page(request, name=name, refusal="too many")
@@ -67,11 +67,7 @@ class SignIn(View):
         return page
 
     def _page(self, request: HttpRequest, **more: Any) -> HttpResponse:
-        words = {"next": _next(request), "kept": request.GET.get("kept"), "typed": request.POST.get("typed")}
-        page = render(request, "access/login.html", words | more)
-        if more:
-            page.status_code = 403
-        return page
+        return _door(request, **more)
 
 
 @method_decorator([login_not_required, never_cache], name="dispatch")
@@ -102,6 +98,33 @@ class SignInOnce(View):
         page = render(request, "access/login.html", {"refusal": "link", "next": settings.LOGIN_REDIRECT_URL})
         page.status_code = 403
         return page
+
+
+def at_an_old_door(request: HttpRequest, reason: str) -> HttpResponse | None:
+    """What is answered at a door that lay open while the browser signed in at another; None: it is none.
+
+    What it keeps would be lost. Nobody is signed in by this, and a form is only shown; what another site
+    sends comes from no door.
+    """
+    is_ours = "Origin" in request.headers and not reason.startswith(_OF_ANOTHER_SITE)
+    if not is_ours or request.method != "POST" or request.path != settings.LOGIN_URL:
+        return None
+    name = request.POST.get("username", "").strip()
+    if request.user.is_authenticated and request.user.get_username() == name:
+        return _go_on(request)
+    return _door(request, name=name, refusal="old")
+
+
+def _go_on(request: HttpRequest) -> HttpResponse:
+    """Behind the door: to the page that was wanted, or to the form that was kept."""
+    if fields := typed_in(request.POST.get("typed", "")):
+        return render(request, "access/typed.html", {"form": _next(request), "fields": fields})
+    return redirect(_next(request))
+
+
+def _door(request: HttpRequest, **more: Any) -> HttpResponse:
+    words = {"next": _next(request), "kept": request.GET.get("kept"), "typed": request.POST.get("typed")}
+    return render(request, "access/login.html", words | more, status=403 if more else 200)
 
 
 def _enter(request: HttpRequest, user: Any) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from typing import Final
 
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import BadRequest
@@ -18,9 +19,12 @@ from access.rest.problems import (
     problem_response,
     why_unanswered,
 )
+from access.views import at_an_old_door
 from web.context import theme_of
 from web.doors import READ, is_rest
 from web.unanswered import fields_of, page_of
+
+_OF_SEVERAL_PARTS: Final = "multipart/form-data"
 
 
 def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str) -> HttpResponse:
@@ -42,12 +46,15 @@ def _silent(request: HttpRequest, means: str) -> HttpResponse:
 
 
 class SayWhatIsNotAllowed:
-    """Gives the framework's empty 405 the words that every refusal has."""
+    """Gives the framework's empty 405 the words that every refusal has; takes no form in odd letters."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        # The framework takes whatever Python knows for letters: `base64` failed it, with a traceback logged.
+        if request.content_type == _OF_SEVERAL_PARTS and (request.encoding or "utf-8").lower() != "utf-8":
+            return bad_request(request, BadRequest("A form comes in UTF-8. Nothing was changed."))
         answer = self._get_response(request)
         if answer.status_code != 405 or getattr(answer, "content", None):
             return answer
@@ -81,6 +88,8 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 @login_not_required
 def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     """403: a form came without the secret of this browser's session."""
+    if (door := at_an_old_door(request, reason)) is not None:
+        return door
     means = "The form is old, or it came from another site. Nothing was changed."
     return _answer(request, 403, "The form was refused", means, "Open the page again and send it once more.")
 

@@ -2,7 +2,7 @@
 
 import re
 from html import unescape
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from django.test import Client
@@ -135,3 +135,96 @@ def test_whoever_signs_out_of_a_session_that_ended_comes_back_to_the_overview(cl
 
 def test_a_page_is_shown_behind_the_door(client: Client) -> None:
     assert client.get("/groups/?q=a").headers["Location"] == "/login/?next=/groups/%3Fq%3Da"
+
+
+def test_a_form_is_only_shown_whatever_the_door_was_told(client: Client) -> None:
+    """What would have it done at once does not come through, whoever wrote it."""
+    create_user("mira", Role.OPERATOR, PASSWORD)
+    typed = urlencode({**TYPED, **OF_THE_FORM, "csrfmiddlewaretoken": "another's"})
+    said = {"username": "mira", "password": PASSWORD, "next": "/cluster/ask/create-topic/", "typed": typed}
+    inside = client.post("/login/", said).content.decode()
+    assert re.findall(r'<textarea name="([^"]*)"', inside) == list(TYPED)
+    assert inside.count('name="csrfmiddlewaretoken"') == 1
+
+
+@pytest.mark.parametrize("reason", [None, "", "too slow", "x" * 3_000])
+def test_no_address_of_a_form_is_longer_than_proxies_take(client: Client, reason: str | None) -> None:
+    """That of a form into which nothing was typed had 5,000 letters."""
+    address = reverse("ask", args=["rebalance", "\U0001f680" * 249])
+    answer = client.post(address, OF_THE_FORM if reason is None else {**OF_THE_FORM, "reason": reason})
+    assert len(answer.get("Location", "")) < 2_800
+
+
+@pytest.fixture
+def tab(db: None) -> Client:
+    """A browser that must show its secret, and has a door open at which a long form is kept."""
+    cast.add_cluster()
+    create_user("mira", Role.OPERATOR, PASSWORD)
+    browser = Client(enforce_csrf_checks=True, headers={"Origin": "http://testserver"})
+    browser.get("/login/")
+    return browser
+
+
+def secret(page: str) -> dict[str, str]:
+    return dict(re.findall(r'name="(csrfmiddlewaretoken)" value="([^"]*)"', page))
+
+
+def kept_door(tab: Client) -> dict[str, str]:
+    """What the door says of a form that is too long for an address."""
+    typed = {**TYPED, **OF_THE_FORM, "assignments": ASSIGNMENTS}
+    page = tab.post("/cluster/ask/create-topic/", {**secret(tab.get("/login/").content.decode()), **typed})
+    return {**secret(page.content.decode()), **hidden(page.content.decode())}
+
+
+def test_a_door_that_lay_open_while_somebody_signed_in_elsewhere_keeps_what_it_has(tab: Client) -> None:
+    """The form was refused as old, and what was typed lost: who signs in at one tab does so at the others."""
+    door = kept_door(tab)
+    me = {"username": "mira", "password": PASSWORD}
+    assert tab.post("/login/", {**me, **secret(tab.get("/login/").content.decode())}).status_code == 302
+    inside = tab.post("/login/", {**me, **door})
+    assert inside.status_code == 200 and 'action="/cluster/ask/create-topic/"' in inside.content.decode()
+    plain = tab.post(
+        "/login/", {**me, "csrfmiddlewaretoken": door["csrfmiddlewaretoken"], "next": "/groups/"}
+    )
+    assert (plain.status_code, plain.headers["Location"]) == (302, "/groups/")
+
+
+def test_somebody_else_at_such_a_door_signs_in_once_more(tab: Client) -> None:
+    """Nothing goes on under the name of who signed in at the other tab."""
+    door, other = kept_door(tab), {"username": "ola", "password": PASSWORD}
+    create_user("ola", Role.OPERATOR, PASSWORD)
+    me = {"username": "mira", "password": PASSWORD}
+    tab.post("/login/", {**me, **secret(tab.get("/login/").content.decode())})
+    again = tab.post("/login/", {**other, **door})
+    page = again.content.decode()
+    assert again.status_code == 403 and "Sign in once more." in page
+    inside = tab.post("/login/", {**other, **secret(page), **hidden(page)})
+    assert inside.status_code == 200 and "as ola" in inside.content.decode()
+
+
+@pytest.mark.parametrize("origin", ["https://elsewhere.example", "null"])
+def test_a_door_of_another_site_is_refused(tab: Client, origin: str) -> None:
+    said = {
+        "username": "mira",
+        "password": PASSWORD,
+        "typed": "topic=a",
+        "next": "/cluster/ask/create-topic/",
+    }
+    refused = tab.post("/login/", said, headers={"Origin": origin})
+    assert refused.status_code == 403 and "typed" not in refused.content.decode()
+    bare = Client(enforce_csrf_checks=True).post("/login/", said)
+    assert bare.status_code == 403 and "The form was refused" in bare.content.decode()
+
+
+@pytest.mark.parametrize("letters", ["base64", "idna", "unicode_escape", "utf-16"])
+@pytest.mark.parametrize("address", ["/cluster/ask/create-topic/", "/login/"])
+def test_a_form_in_letters_of_its_own_is_refused(client: Client, address: str, letters: str) -> None:
+    """Whoever nobody knows had the web fail (500), and its log hold a traceback for each."""
+    body = b'--x\r\nContent-Disposition: form-data; name="key"\r\n\r\n\\ud800\r\n--x--\r\n'
+    kind = "multipart/form-data; boundary=x"
+    refused = client.generic("POST", address, body, content_type=f"{kind}; charset={letters}")
+    assert refused.status_code == 400 and "A form comes in UTF-8." in refused.content.decode()
+    assert client.generic("POST", address, body, content_type=f"{kind}; charset=UTF-8").status_code in (
+        302,
+        403,
+    )
