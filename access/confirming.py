@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import Final
 
 LONGEST_TYPED: Final = 2_500
@@ -41,6 +42,19 @@ def written_out(name: str) -> str:
 def is_confirmed(typed: str, name: str) -> bool:
     """True if this name was typed: as it is, or as it was shown."""
     return typed in (name, written_out(name))
+
+
+def meant(typed: str, names: Iterable[str]) -> str:
+    """The one of these names that was typed as it is shown, where it was; else what was typed."""
+    if "[U+" not in typed:
+        return typed
+    found = typed
+    for name in names:
+        if name == typed:
+            return typed
+        if written_out(name) == typed:
+            found = name
+    return found
 
 
 def _apart(shown: str) -> str:

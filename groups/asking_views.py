@@ -1,6 +1,7 @@
 """This room renders how an operator asks something of a group: a form, what would change, the outcome."""
 
 import json
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 from rest_framework.exceptions import ValidationError
 
-from access.confirming import LONGEST_TYPED, is_confirmed
+from access.confirming import LONGEST_TYPED, is_confirmed, meant, written_out
 from access.grants import Operation
 from access.pages import needs
 from access.rest.problems import RETRY_AFTER_S, Problem
@@ -90,6 +91,8 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
         "by_name": kind in _BY_NAME,
         "longest_typed": LONGEST_TYPED,
         "members": _members(group) if kind == "remove_member" else [],
+        "member": _shown(stated.get("member", ""), _names_of_members(group)),
+        "from_group": _shown(stated.get("from_group", ""), _names_of_groups(stated)),
         "kept_out": group.quarantines.values_list("member_id", flat=True)[:MEMBERS_OFFERED],
     }
     if request.method != "POST":
@@ -98,7 +101,7 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
     go = "go" in request.POST and not faults
     try:
         expected = _expected(version)
-        body = {**_body(kind, request.POST), "dry_run": not go}
+        body = {**_body(kind, request.POST, group), "dry_run": not go}
         asked, reason = requests_api.asked_by(body, expected, group.name)
         # A dry run asks under no key: it may be tried as often as one likes.
         row = asking.ask(group, asked, request.user.get_username(), reason, context["key"] if go else None)
@@ -180,7 +183,7 @@ def _expected(version: str) -> tuple[int, int]:
     return int(generation), int(number)
 
 
-def _body(kind: str, stated: Any) -> dict[str, Any]:
+def _body(kind: str, stated: Any, group: ConsumerGroup) -> dict[str, Any]:
     """The body that REST would be sent. Raises Problem."""
     body: dict[str, Any] = {"kind": kind, "reason": stated.get("reason", "")}
     for word in _WORDS:
@@ -189,6 +192,10 @@ def _body(kind: str, stated: Any) -> dict[str, Any]:
     value = _VALUE_OF.get(stated.get("to", ""))
     if kind == "reset_offsets" and value and stated.get(value):
         body[value] = stated[value]
+    if "member" in body:
+        body["member"] = meant(body["member"], _names_of_members(group))
+    if "from_group" in body:
+        body["from_group"] = meant(body["from_group"], _names_of_groups(stated))
     if stated.get("copies"):
         body["copies"] = _whole(stated["copies"])
     if stated.get("minutes"):
@@ -205,6 +212,24 @@ def _scope(word: str) -> dict[str, Any]:
     """`orders`, or `orders:0,2`."""
     topic, _, numbers = word.partition(":")
     return {"topic": topic, "partitions": [_whole(one) for one in numbers.split(",") if one]}
+
+
+def _shown(stated: str, names: Iterable[str]) -> str:
+    """A name as a field of one line can hold it; what was typed as it was shown stays so."""
+    return stated if meant(stated, names) != stated else written_out(stated)
+
+
+def _names_of_members(group: ConsumerGroup) -> Iterator[str]:
+    """Whoever may be removed or let in again; read only as far as somebody looks."""
+    yield from group.members.values_list("member_id", flat=True)
+    yield from group.classic_members.values_list("member_id", flat=True)
+    yield from group.quarantines.values_list("member_id", flat=True)
+
+
+def _names_of_groups(stated: Any) -> Iterator[str]:
+    """Those that begin as what was typed does, before what stands in it as its number."""
+    begin = stated.get("from_group", "").partition("[U+")[0].replace("\x00", "")
+    yield from ConsumerGroup.objects.filter(name__startswith=begin).values_list("name", flat=True)
 
 
 def _members(group: ConsumerGroup) -> list[tuple[str, str]]:

@@ -47,6 +47,9 @@ REASON_LENGTH = 500
 MOST_CHANGES = 10_000
 """Partitions of which one page of requests tells; a request may tell of as many alone."""
 
+MEMBER_LENGTH = 300
+"""A member of Kafka's clients is its client.id, of 255 letters at most, a hyphen, and 36 by chance."""
+
 TOPICS_MAX = 1_000
 OFFSET_MAX = 2**62
 
@@ -95,7 +98,7 @@ class ScopeShape(serializers.Serializer[Any]):
 class RemoveMemberWishShape(WishShape):
     """Cut a member off. Whoever comes under its name is refused for `quarantine_ms`, 7 days at most."""
 
-    member = serializers.CharField(max_length=NAME_LENGTH)
+    member = serializers.CharField(max_length=MEMBER_LENGTH, trim_whitespace=False)
     quarantine_ms = Int64Field(min_value=0, max_value=QUARANTINE_MAX_MS, default=0)
 
 
@@ -103,7 +106,7 @@ class RemoveMemberWishShape(WishShape):
 class LiftQuarantineWishShape(WishShape):
     """Let whoever has this name come again."""
 
-    member = serializers.CharField(max_length=NAME_LENGTH)
+    member = serializers.CharField(max_length=MEMBER_LENGTH, trim_whitespace=False)
 
 
 @example(kind="rebalance", reason="ann was given more memory")
@@ -150,7 +153,7 @@ class ResetOffsetsWishShape(WishShape):
     )
     offset = Int64Field(required=False, min_value=0, max_value=OFFSET_MAX)
     by = Int64Field(required=False, min_value=-OFFSET_MAX, max_value=OFFSET_MAX)
-    from_group = serializers.CharField(required=False, max_length=NAME_LENGTH)
+    from_group = serializers.CharField(required=False, max_length=NAME_LENGTH, trim_whitespace=False)
     scope = serializers.ListField(child=ScopeShape(), max_length=TOPICS_MAX, default=list)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.test import Client
 
 from access.grants import Role
 from access.service import create_user
+from groups.models import GroupQuarantine
 from tests.integration.coordinator.control_plane import ControlPlane
 from tests.integration.coordinator.operators import add_group
 
@@ -129,3 +130,23 @@ def test_a_form_from_elsewhere_is_refused(mira: Person) -> None:
     stranger = Client(enforce_csrf_checks=True)
     stranger.cookies = mira.client.cookies
     assert stranger.post(f"/ask/delete_group/{mira.group}/", {"reason": "x", "go": "yes"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "name", [" rd", "two\nlines", "carriage\rreturn", "cafe\u0301", "a[U+000A]b", "w" * 292]
+)
+def test_whoever_is_kept_out_is_let_in_again_whatever_its_name(
+    plane: ControlPlane, mira: Person, name: str
+) -> None:
+    """A field of one line dropped the ends of lines, and spaces went: another was meant, or nobody."""
+    kept = mira.post("remove_member", member=name, minutes="10", go="yes")
+    assert kept.status_code == 302, kept.content.decode()
+    address = f"/ask/lift_quarantine/{quote(mira.group)}/?member={quote(name)}"
+    assert GroupQuarantine.objects.get(group=mira.group).member_id == name
+    form = mira.client.get(address).content.decode()
+    [shown] = re.findall(r'name="member" value="([^"]*)"', form)
+    typed = re.sub(r"[\r\n]", "", unescape(shown))
+    tried = mira.post("lift_quarantine", member=typed).content.decode()
+    assert re.findall(r'name="member" value="([^"]*)"', tried) == [shown]
+    assert mira.post("lift_quarantine", member=typed, go="yes").status_code == 302
+    assert not GroupQuarantine.objects.filter(group=mira.group).exists()
