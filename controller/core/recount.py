@@ -17,7 +17,7 @@ from controller.core.state import LostTail
 from muster.kernel.instants import after
 from muster.messages.link.log_ends import LogEnd
 from muster.messages.link.protocol import SHOWS_LOGS
-from muster.messages.link.rows import DOUBTED, UNPROVEN, PartitionRow
+from muster.messages.link.rows import DOUBTED, NO_LEADER, UNPROVEN, PartitionRow
 
 WAITS: Final = "nobody leads before its replicas have shown their logs, as the database was set back"
 
@@ -55,9 +55,14 @@ def doubt(draft: Draft, broker_id: int, lost: LostTail) -> bool:
 
 
 def said_hello(draft: Draft) -> None:
-    """Somebody is there: from now on the patience with the others runs, where a row is unproven."""
+    """Somebody is there: from now on the patience with the others runs, where a row is unproven.
+
+    Where none is any more, what was shown is forgotten: an operator, or a late log, may have proved the last.
+    """
     if any(row.is_unproven for row in draft.all_partitions()):
         draft.memory.shown.look_by(after(draft.now, draft.settings.unproven_patience_ms))
+    else:
+        draft.memory.shown.drop_all()
 
 
 def go_on(draft: Draft) -> None:
@@ -78,7 +83,7 @@ def go_on(draft: Draft) -> None:
             if choice is not None:
                 if not draft.choose_if_room(as_it_was(draft, row), choice):
                     return
-                draft.other_records.append(_compared(draft, row, choice, ends))
+                draft.other_records.append(_compared(draft, row, ends))
         del shown.unjudged[key]
 
 
@@ -99,10 +104,8 @@ def _judged(draft: Draft, row: PartitionRow, ends: Mapping[int, LogEnd], live: s
     usable = draft.usable(live, row)
     choice = _best(row, ends, usable)
     asked = [b for b in row.assigned if draft.broker(b) is not None]
-    if choice is not None and all(b in ends for b in asked):
-        furthest = max(map(_reach, ends.values()))
-        if _reach(ends[choice.leader]) == furthest:
-            return choice._replace(possible_loss=_LOST_SINCE if row.unproven == DOUBTED else "")
+    if choice is not None and all(b in ends for b in asked) and _goes_furthest(choice.leader, ends):
+        return choice._replace(possible_loss=_LOST_SINCE if row.unproven == DOUBTED else "")
     if (proven := _proven(draft, row, ends, usable)) is not None:
         return proven
     if not _is_patience_over(draft, row):
@@ -125,8 +128,7 @@ def _proven(draft: Draft, row: PartitionRow, ends: Mapping[int, LogEnd], usable:
     if not all(b in ends and ends[b].proven_version and _is_as_it_was(draft, b, row) for b in row.isr):
         return None
     choice = _best(row, {b: ends[b] for b in row.isr}, usable)
-    furthest = max(map(_reach, ends.values()), default=None)
-    return choice if choice is not None and _reach(ends[choice.leader]) == furthest else None
+    return choice if choice is not None and _goes_furthest(choice.leader, ends) else None
 
 
 def _is_as_it_was(draft: Draft, broker_id: int, row: PartitionRow) -> bool:
@@ -175,18 +177,35 @@ def _best(row: PartitionRow, ends: Mapping[int, LogEnd], live: set[int]) -> Choi
     able = [b for b in row.assigned if b in ends and b in live]
     if not able:
         return None
-    leader = max(able, key=lambda b: (*_reach(ends[b]), ends[b].start_offset, -row.assigned.index(b)))
-    same = _reach(ends[leader]), ends[leader].start_offset
-    isr = tuple(b for b in able if (_reach(ends[b]), ends[b].start_offset) == same)
+    begun = _latest_start(ends)
+    leader = max(able, key=lambda b: (*_reach(ends[b], begun), ends[b].start_offset, -row.assigned.index(b)))
+    same = _reach(ends[leader], begun), ends[leader].start_offset
+    isr = tuple(b for b in able if (_reach(ends[b], begun), ends[b].start_offset) == same)
     return Choice(leader, isr)
 
 
-def _reach(end: LogEnd) -> tuple[int, int]:
-    """What orders logs: the leader epoch of the last batch, then the end (`end_before_epoch`)."""
-    return end.last_epoch, end.end_offset
+def _goes_furthest(broker_id: int, ends: Mapping[int, LogEnd]) -> bool:
+    begun = _latest_start(ends)
+    return _reach(ends[broker_id], begun) == max(_reach(one, begun) for one in ends.values())
 
 
-def _compared(draft: Draft, row: PartitionRow, choice: Choice, ends: Mapping[int, LogEnd]) -> LogsCompared:
+def _latest_start(ends: Mapping[int, LogEnd]) -> int:
+    """Below it all was committed, as only that is deleted: a log that ends there lacks some of it."""
+    return max(one.start_offset for one in ends.values())
+
+
+def _reach(end: LogEnd, begun: int) -> tuple[bool, int, int]:
+    """What orders logs: the leader epoch of the last batch, then the end (`end_before_epoch`).
+
+    Before both that it goes as far as what others have deleted (`deleted_is_brought_back`).
+    """
+    return end.end_offset >= begun, end.last_epoch, end.end_offset
+
+
+def _compared(draft: Draft, row: PartitionRow, ends: Mapping[int, LogEnd]) -> LogsCompared:
     topic = draft.topic(row.topic_id)
     logs = tuple(ShownLog(b, end.last_epoch, end.end_offset) for b, end in sorted(ends.items()))
-    return LogsCompared(row.topic_id, topic.name if topic else "", row.partition, choice.leader, logs)
+    elected = draft.partition(row.key)
+    # Nobody leads, whoever was chosen, where leader epochs are used up.
+    leader = elected.leader if elected else NO_LEADER
+    return LogsCompared(row.topic_id, topic.name if topic else "", row.partition, leader, logs)

@@ -24,8 +24,9 @@ Without = Callable[..., Choice | None]
 
 MUTANTS["shown_by_the_dead"] = replaced(ShownLogs, "forget", lambda _: lambda self, broker_id: None)
 MUTANTS["end_before_epoch"] = lambda: patch.object(
-    recount, "_reach", lambda end: (end.end_offset, end.last_epoch)
+    recount, "_reach", lambda end, begun: (end.end_offset >= begun, end.end_offset, end.last_epoch)
 )
+MUTANTS["deleted_is_brought_back"] = lambda: patch.object(recount, "_latest_start", lambda ends: 0)
 MUTANTS["doubt_is_forgotten"] = lambda: patch.object(recount, "doubt", lambda draft, broker_id, lost: True)
 MUTANTS["failed_is_shown"] = lambda: patch.object(log_ends, "Role", SimpleNamespace(OFFLINE=Role.FAILED))
 

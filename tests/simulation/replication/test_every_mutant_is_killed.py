@@ -49,6 +49,7 @@ from tests.unit.controller_core import test_leaders_come_back_to_who_stands_firs
 from tests.unit.controller_core import test_no_turn_changes_more_than_it_may as bounded
 from tests.unit.controller_core import test_partitions_are_removed as removals
 from tests.unit.controller_core import test_replicas_show_their_logs_behind_a_lift as recounts
+from tests.unit.controller_core import test_shown_logs_are_judged_and_forgotten as judged
 from tests.unit.controller_core import test_who_was_in_sync_is_believed_where_nothing_was_lost as believed
 
 SEEDS = 300
@@ -140,6 +141,7 @@ SCENES: dict[str, Callable[[], None]] = {
     ),
     "doubt_is_forgotten": recounts.test_who_lost_its_tail_since_makes_the_election_doubtful,
     "end_before_epoch": recounts.test_a_later_leader_epoch_goes_before_a_longer_log,
+    "deleted_is_brought_back": judged.test_who_ends_before_another_log_begins_does_not_lead_without_a_note,
     "failed_is_shown": shown.test_of_a_log_that_failed_nothing_is_shown,
     "isr_is_believed": (
         recounts.test_when_all_have_shown_their_logs_the_furthest_leads_with_those_that_hold_the_same

@@ -1,6 +1,4 @@
-"""What a hostile reader found of logs that were shown, and what is still to be mended in recount.py."""
-
-import pytest
+"""Logs that were shown are judged by where they begin, too, and forgotten when nobody asks any more."""
 
 from controller.core.election import LAST_EPOCH
 from controller.core.events import TimePassed
@@ -17,7 +15,6 @@ from tests.unit.controller_core.test_replicas_show_their_logs_behind_a_lift impo
 )
 
 
-@pytest.mark.xfail(strict=True, reason="kept until another owner: nobody looks at all once none is unproven")
 def test_nothing_is_kept_of_logs_that_were_compared_after_patience_was_over() -> None:
     cluster = Lifted(unproven(isr=(1,)), said_hello=(2, 3))
     cluster.shows(2, 7, 90)
@@ -31,7 +28,6 @@ def test_nothing_is_kept_of_logs_that_were_compared_after_patience_was_over() ->
     assert not cluster.state.memory.shown.of(unproven().key, unproven().leader_epoch)
 
 
-@pytest.mark.xfail(strict=True, reason="the start of a log is not looked at: below it all was committed")
 def test_who_ends_before_another_log_begins_does_not_lead_without_a_note() -> None:
     cluster = Lifted()
     cluster.shows(1, -1, 100, start=100)
@@ -40,7 +36,6 @@ def test_who_ends_before_another_log_begins_does_not_lead_without_a_note() -> No
     assert cluster.partition().leader == 1 or lossy(decision)
 
 
-@pytest.mark.xfail(strict=True, reason="the record says who leads, though nobody can any more")
 def test_where_epochs_are_used_up_no_record_says_that_somebody_leads() -> None:
     cluster = Lifted(unproven(leader_epoch=LAST_EPOCH - 1))
     cluster.shows(1, 7, 90, epoch=LAST_EPOCH - 1)
