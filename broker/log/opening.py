@@ -85,9 +85,7 @@ def take_over(folder: Path, segments: Segments, trust: Trust, now_ms: int) -> Ta
         segments.drop_all()
         segments.begin(start)
         end = start
-    # Of a log that was deleted whole nothing but the file says which epoch its last batch had.
-    is_emptied = 0 < start == end and not check.damage
-    epochs = _epochs_of(folder, segments, stated, end + 1 if is_emptied else min(end, check.stated_to), end)
+    epochs = _epochs_of(folder, segments, stated, min(end, check.stated_to), end)
     epochs.begin_at(start)
     producers = _producers_of(folder, names, segments, end, now_ms)
     return TakenOver(start, end, epochs, producers, check.damage)

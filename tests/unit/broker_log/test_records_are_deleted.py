@@ -56,20 +56,6 @@ def test_all_that_is_there_goes_and_the_next_record_has_the_next_offset(tmp_path
     assert stored(opened(tmp_path)) == [(6, 7)]
 
 
-@pytest.mark.parametrize("trust", [Trust(was_clean=True), Trust(), Trust(same_boot=False)])
-def test_a_log_of_which_all_was_deleted_still_knows_the_epoch_of_its_last_batch(
-    tmp_path: Path, trust: Trust
-) -> None:
-    log = _log_of(tmp_path, 3)
-    append(log, b"later", epoch=7)
-    log.delete_before(7, now_ms=0)
-    again = PartitionLog(tmp_path, ORDERS, OpenFiles(), TWO_A_SEGMENT)
-    again.open(trust, now_ms=0)
-    assert (again.last_epoch, again.start_offset, again.end_offset) == (7, 7, 7), (
-        "else any log that was left behind goes further, where logs are compared"
-    )
-
-
 def test_what_a_kill_left_of_it_is_dropped_by_the_next_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
