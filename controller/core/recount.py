@@ -13,7 +13,7 @@ from controller.core.draft import Draft
 from controller.core.election import Choice, any_leader, elect
 from controller.core.events import LinkId
 from controller.core.records import LogsCompared, ShownLog
-from controller.core.state import LostTail
+from controller.core.state import NOTHING_LOST, LostTail
 from muster.kernel.instants import after
 from muster.messages.link.log_ends import LogEnd
 from muster.messages.link.protocol import SHOWS_LOGS
@@ -44,7 +44,7 @@ def doubt(draft: Draft, broker_id: int, lost: LostTail) -> bool:
 
     False: the turn is full, and the rest is still to be done.
     """
-    if not lost.everywhere and not lost.logs:
+    if lost == NOTHING_LOST:
         return True
     for row in tuple(draft.all_partitions()):
         if row.is_unproven and row.unproven != DOUBTED and broker_id in row.assigned and lost.covers(row):

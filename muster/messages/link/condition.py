@@ -1,8 +1,7 @@
 """This room holds how a broker says it is, for people: its disk, its logs in trouble, clients that wait.
 
 Two things are decided on it: whose disk is full is not preferred as a leader, and is the last choice for new
-replicas. What cannot be used is told by
-UnusableLogs, what was lost by BrokerHello.
+replicas. What cannot be used is told by UnusableLogs, what was lost by BrokerHello.
 """
 
 from typing import Final
