@@ -28,7 +28,7 @@ from broker.plane_settings import of_the_plane
 from broker.replicas import DataPlane
 from broker.replication import Replication
 from broker.replication_listener import ReplicationListener
-from broker.samples import samples_of_clients, samples_of_replicas
+from broker.samples import samples_of_clients, samples_of_guard, samples_of_replicas
 from broker.settings import Address, BrokerSettings
 from broker.shown_logs import ShownLogs
 from kafkaserver.addresses import named
@@ -458,7 +458,7 @@ class BrokerProcess:
         return {
             "muster_broker_metadata_version": self._applied_version,
             "muster_broker_linked": int(self._link.bound),
-            "muster_broker_callers_age_ms": self._guard.age_ms,
+            **samples_of_guard(self._guard),
             **samples_of_replicas(self._plane, self._followers),
             **samples_of_clients(self._clients, self._quotas),
         }

@@ -5,6 +5,7 @@ from broker.listener import ClientListener
 from broker.replicas import DataPlane
 from broker.replication import Replication
 from kafkaserver.compiled import running
+from kafkaserver.guard import Guard
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.strangers import IN_ALL, OF_ONE_ADDRESS
 
@@ -24,6 +25,14 @@ def samples_of_replicas(plane: DataPlane, followers: Replication) -> dict[str, f
             peer.bytes_fetched for peer in followers.peers.values()
         ),
     }
+
+
+def samples_of_guard(guard: Guard) -> dict[str, float]:
+    """Of who may come in, and of the certificate, if it has one whose end is known."""
+    samples: dict[str, float] = {"muster_broker_callers_age_ms": guard.age_ms}
+    if guard.certificate is not None and guard.certificate.ends_at is not None:
+        samples["muster_broker_certificate_ends_seconds"] = guard.certificate.ends_at
+    return samples
 
 
 def samples_of_clients(listener: ClientListener, quotas: ClientQuotas) -> dict[str, float]:

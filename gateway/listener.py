@@ -167,6 +167,7 @@ class NodeListener:
         self._know_callers()
         self._guard.watch(now, self.server)
         self._count_strangers()
+        self._tell_end_of_certificate()
         if self._cluster.is_known and self._guard.may_open:
             self.server.accept()
 
@@ -196,6 +197,12 @@ class NodeListener:
         for why, closed in {**counters.crowding, **closed_for}.items():
             metrics.strangers_closed.labels("kafka", why).inc(closed - self._counted.get(why, 0))
             self._counted[why] = closed
+
+    def _tell_end_of_certificate(self) -> None:
+        """It may be another since the last tick."""
+        certificate = self._guard.certificate
+        if certificate is not None and certificate.ends_at is not None:
+            metrics.certificate_ends.labels("kafka").set(certificate.ends_at)
 
     def woken(self, name: str) -> None:
         """A wake-up came."""

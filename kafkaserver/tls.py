@@ -6,10 +6,13 @@ OpenSSL may hold bytes that it has decrypted and that the kernel will never anno
 import os
 import socket
 import ssl
+import time
 from pathlib import Path
 from typing import Final
 
 import structlog
+
+from kafkaserver.certificate_end import end_of, what_is_wrong
 
 _CHUNK_BYTES: Final = 64 * 1024
 
@@ -81,14 +84,16 @@ class Certificate:
         """Raises OSError, ssl.SSLError if they cannot be used."""
         self._chain, self._key = chain, key
         self._stamp = self._stamp_of_files()
-        self._context = self._read()
         self._missing = ""
+        self._context = self._read()
+        self.ends_at = self._end()
+        """As a Unix time in seconds; None: it could not be found out."""
 
     def wrap(self, accepted: socket.socket) -> TlsSocket:
         """Put TLS before an accepted, non-blocking connection. Raises OSError for one that is gone."""
         # Python would take it for one that is to be connected, and leave what it made of it open.
         accepted.getpeername()
-        self._read_again_if_changed()
+        self.read_again_if_changed()
         return TlsSocket(
             self._context.wrap_socket(
                 accepted, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
@@ -112,9 +117,10 @@ class Certificate:
             number for one in stats for number in (one.st_mtime_ns, one.st_ctime_ns, one.st_size, one.st_ino)
         )
 
-    def _read_again_if_changed(self) -> None:
-        """Whatever is wrong with the new files, the old certificate is served until they are right.
+    def read_again_if_changed(self) -> None:
+        """Called before each connection.
 
+        Whatever is wrong with the new files, the old certificate is served until they are right.
         What is wrong is said once, however many connect meanwhile.
         """
         try:
@@ -130,8 +136,17 @@ class Certificate:
         self._stamp = stamp
         try:
             self._context = self._read()
+            self.ends_at = self._end()
         except (OSError, ssl.SSLError) as error:
             self._say_why(error)
+
+    def _end(self) -> float | None:
+        """Who serves a certificate that ends soon is told so once; its metric goes on saying when."""
+        ends_at = end_of(self._context, self._chain)
+        wrong = "" if ends_at is None else what_is_wrong(ends_at, time.time())
+        if wrong:
+            log.warning("certificate_ends", file=str(self._chain), reason=wrong)
+        return ends_at
 
     def _say_why(self, error: Exception) -> None:
         """OpenSSL does not say which of the two files it means."""

@@ -34,6 +34,12 @@ commits_refused = Counter(
     registry=REGISTRY,
 )
 compiled_modules = Gauge("muster_compiled_modules", "0: this node runs plain Python.", registry=REGISTRY)
+certificate_ends = Gauge(
+    "muster_certificate_ends_seconds",
+    "When the certificate of a listener ends, as a Unix time; absent without one.",
+    ["listener"],
+    registry=REGISTRY,
+)
 lane_queue = Gauge("muster_lane_queue", "Keys that wait for a turn.", registry=REGISTRY)
 leases_held = Gauge("muster_leases_held", "Leases that this node holds.", registry=REGISTRY)
 lease_age_ms = Gauge("muster_lease_age_ms", "Since the last confirmed renewal was sent.", registry=REGISTRY)

@@ -1,0 +1,69 @@
+"""A certificate that ends soon, or has ended, is served; the log says so, and metrics say when it ends."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.samples import samples_of_guard
+from kafkaserver.certificate_end import what_is_wrong
+from kafkaserver.guard import Guard
+from kafkaserver.tls import Certificate
+
+FOLDER = Path(__file__).parent / "certificates"
+DAY_S = 86_400
+ENDED_AT = 1_580_515_200
+FIRST_ENDS_AT = 4_948_933_295
+
+
+def warnings_of(chain: Path, key: Path) -> list[str]:
+    with capture_logs() as logs:
+        Certificate(chain, key)
+    return [one["reason"] for one in logs if one["event"] == "certificate_ends"]
+
+
+def test_of_one_that_has_ended_the_log_says_so() -> None:
+    told = warnings_of(FOLDER / "expired.crt", FOLDER / "expired.key")
+    assert told == ["it has ended: clients refuse it"]
+
+
+def test_of_one_that_is_good_for_long_nothing_is_said() -> None:
+    assert warnings_of(FOLDER / "first.crt", FOLDER / "first.key") == []
+
+
+def test_of_a_chain_the_end_of_its_first_certificate_counts(tmp_path: Path) -> None:
+    chain = tmp_path / "chain.crt"
+    chain.write_bytes((FOLDER / "first.crt").read_bytes() + (FOLDER / "expired.crt").read_bytes())
+    assert Certificate(chain, FOLDER / "first.key").ends_at == FIRST_ENDS_AT
+
+
+@pytest.mark.parametrize(
+    ("left_s", "reason"),
+    [
+        (14 * DAY_S + 1, ""),
+        (14 * DAY_S, "it ends in 14 days"),
+        (2 * DAY_S - 1, "it ends in 47 hours"),
+        (59, "it ends in 0 hours"),
+        (0, "it has ended: clients refuse it"),
+    ],
+)
+def test_it_is_said_two_weeks_before(left_s: int, reason: str) -> None:
+    assert what_is_wrong(ENDED_AT, ENDED_AT - left_s) == reason
+
+
+def test_the_metric_tells_the_end_of_the_one_that_is_served_now(tmp_path: Path) -> None:
+    chain, key = tmp_path / "chain.crt", tmp_path / "chain.key"
+    shutil.copy(FOLDER / "expired.crt", chain)
+    shutil.copy(FOLDER / "expired.key", key)
+    guard = Guard.of(sasl=False, chain=str(chain), key=str(key))
+    assert samples_of_guard(guard)["muster_broker_certificate_ends_seconds"] == ENDED_AT
+    shutil.copy(FOLDER / "first.crt", chain)
+    shutil.copy(FOLDER / "first.key", key)
+    assert guard.certificate is not None
+    guard.certificate.read_again_if_changed()
+    assert samples_of_guard(guard)["muster_broker_certificate_ends_seconds"] == FIRST_ENDS_AT
+
+
+def test_without_a_certificate_there_is_no_such_metric() -> None:
+    assert list(samples_of_guard(Guard())) == ["muster_broker_callers_age_ms"]
