@@ -18,6 +18,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer as Librdkafka
+from confluent_kafka import KafkaError as Fatal
 from confluent_kafka import KafkaException
 
 from muster import Consumer, Record
@@ -144,7 +145,9 @@ class Members:
         try:
             while True:
                 found = consumer.consume(500, timeout=0.5)
-                dead = [error for one in found if (error := one.error()) is not None and error.fatal()]
+                errors = [error for one in found if (error := one.error()) is not None]
+                # What comes by poll says by its code alone that it is fatal.
+                dead = [error for error in errors if error.code() == Fatal._FATAL]
                 if dead:
                     # As an application would: it ends this consumer, and makes another.
                     raise KafkaException(dead[0])
