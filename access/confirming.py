@@ -39,6 +39,23 @@ def written_out(name: str) -> str:
     return _ODD_SPACES.sub(_number(" "), _apart("".join(shown)))
 
 
+def scripts_of(name: str) -> dict[str, str]:
+    """The letters of a name by their script, each once, those of the rarest script first.
+
+    Empty for a name of Latin letters alone. Letters of several scripts look alike and are typed otherwise:
+    the Latin a and the Cyrillic one. A script is the first word of what Unicode calls its letters.
+    """
+    found: dict[str, list[str]] = {}
+    for letter in name:
+        if unicodedata.category(letter)[0] == "L":
+            script = unicodedata.name(letter, "other").split()[0]
+            found.setdefault(script if script == "CJK" else script.capitalize(), []).append(letter)
+    if found.keys() <= {"Latin"}:
+        return {}
+    rarest = sorted(found.items(), key=lambda one: len(one[1]))
+    return {script: "".join(dict.fromkeys(letters)) for script, letters in rarest}
+
+
 def is_confirmed(typed: str, name: str) -> bool:
     """True if this name was typed: as it is, or as it was shown."""
     return typed in (name, written_out(name))

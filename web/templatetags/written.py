@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from access.confirming import written_out
+from access.confirming import scripts_of, written_out
 from controller import outcomes
 from controller.findings import Finding
 from web import wording
@@ -26,6 +26,7 @@ register.filter("listed", wording.listed)
 register.filter("by_topic", wording.by_topic)
 register.filter("some_of", wording.some_of)
 register.filter("written_out", written_out)
+register.filter("scripts_of", scripts_of)
 register.filter("asked_for", outcomes.title_of)
 
 MARKS = {

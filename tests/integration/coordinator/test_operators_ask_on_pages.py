@@ -126,6 +126,13 @@ def test_a_name_that_nobody_can_type_is_confirmed_as_it_is_shown(
     assert "Deleted, with 4 committed offsets" in mira.read(done.headers["Location"])
 
 
+def test_a_name_with_letters_of_two_scripts_says_so(plane: ControlPlane, database: None, group: str) -> None:
+    """The Cyrillic letter looks like the Latin one: two groups looked as one in the form that deletes."""
+    add_group(plane, f"{group}\u0430")
+    tried = Person(f"{group}\u0430", Role.OPERATOR).post("delete_group").content.decode()
+    assert "of 2 scripts" in tried and 'Cyrillic <b class="id">\u0430</b>' in tried
+
+
 def test_a_form_from_elsewhere_is_refused(mira: Person) -> None:
     stranger = Client(enforce_csrf_checks=True)
     stranger.cookies = mira.client.cookies

@@ -2,7 +2,7 @@
 
 import pytest
 
-from access.confirming import LONGEST_TYPED, is_confirmed, written_out
+from access.confirming import LONGEST_TYPED, is_confirmed, scripts_of, written_out
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,18 @@ def test_the_field_takes_every_name_as_it_is_shown() -> None:
     for letter in ("w", "\u202e", "\U0001f680", "\U000e0041", "[U+"):
         shown = written_out((letter * 249)[:249])
         assert len(shown.encode("utf-16-le")) // 2 <= LONGEST_TYPED
+
+
+@pytest.mark.parametrize(
+    ("name", "scripts"),
+    [
+        ("orders-7", {}),
+        ("caf\u00e9", {}),
+        ("p\u0430yr\u0430ll", {"Cyrillic": "\u0430", "Latin": "pyrl"}),
+        ("\u0441\u043e\u0440\u0443", {"Cyrillic": "\u0441\u043e\u0440\u0443"}),
+        ("orders-\u6ce8\u6587", {"CJK": "\u6ce8\u6587", "Latin": "ordes"}),
+    ],
+)
+def test_letters_of_other_scripts_are_told_apart(name: str, scripts: dict[str, str]) -> None:
+    """Two groups may be named payroll, one of them with a letter that is no Latin one."""
+    assert scripts_of(name) == scripts
