@@ -19,7 +19,7 @@ from access.filters import text_filter
 from access.grants import Operation
 from access.pages import needs
 from access.rest.problems import RETRY_AFTER_S, Problem
-from controller import asking, outcomes, plan_actions
+from controller import asking, move_queries, outcomes, plan_actions
 from controller.actions import Action, Target, faults_of
 from controller.broker_actions import Cordon, Uncordon, Unregister
 from controller.loss_page import AcknowledgeLoss
@@ -234,6 +234,7 @@ def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
         raise Http404
     outcome = outcomes.of(row)
     topics = _there(outcome)
+    plan = _plan_of(outcome)
     context = {
         "section": "cluster",
         "row": row,
@@ -242,7 +243,8 @@ def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
         "results": outcome.results[:RESULTS_SHOWN],
         "more": max(0, len(outcome.results) - RESULTS_SHOWN),
         "topics": topics,
-        "onwards": _onwards(outcome, topics),
+        "plan": plan,
+        "onwards": _onwards(outcome, topics, plan),
     }
     return render(request, "controller/asked.html", context)
 
@@ -260,9 +262,19 @@ def _there(outcome: outcomes.Outcome) -> set[str]:
     return set(Topic.objects.filter(name__in=named).values_list("name", flat=True))
 
 
-def _onwards(outcome: outcomes.Outcome, topics: set[str]) -> list[tuple[str, str]]:
+def _plan_of(outcome: outcomes.Outcome) -> move_queries.PlanRow | None:
+    """The plan that it is about."""
+    named = next((one.name for one in outcome.results if one.kind == "plan"), "")
+    return move_queries.plan(UUID(named)) if named else None
+
+
+def _onwards(
+    outcome: outcomes.Outcome, topics: set[str], plan: move_queries.PlanRow | None
+) -> list[tuple[str, str]]:
     """Where one goes from here: addresses and what they are called."""
     onwards = [(reverse("topic", args=[name]), f"To {name}") for name in sorted(topics)[:1]]
+    if plan is not None:
+        onwards.append((reverse("plan", args=[plan.id]), f"To {plan_actions.name_of(plan)}"))
     kinds = {one.kind for one in outcome.results}
     lists = [(reverse(name), words) for kind, name, words in _LISTS if kind in kinds]
     return onwards + lists or [(reverse("cluster-requests"), "All requests")]

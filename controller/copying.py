@@ -143,16 +143,6 @@ def of_plan(plan_id: UUID) -> Copying:
     return Copying(**_read(statement, {"plan": plan_id})[0])
 
 
-def of_steps(plan_id: UUID, numbers: Sequence[int]) -> dict[int, Copying]:
-    """How far each of these steps of a plan is that is under way and has new replicas."""
-    if not numbers:
-        return {}
-    chosen = f"{_REPLICAS} AND move.plan_id = %(plan)s AND move.plan_step = ANY (%(steps)s)"
-    statement = f"SELECT plan_step, {_SUMS} FROM ({chosen}) AS replicas GROUP BY plan_step"
-    found = _read(statement, {"plan": plan_id, "steps": list(numbers)})
-    return {row.pop("plan_step"): Copying(**row) for row in found}
-
-
 def of_all() -> Copying:
     """How far everything is that is under way."""
     return Copying(**_read(f"SELECT {_SUMS} FROM ({_REPLICAS}) AS replicas", {})[0])

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import connection
 
-from controller.copying import NOTHING, Copying, of_moves, of_steps
+from controller.copying import NOTHING, Copying, of_moves
 from controller.models import NO_LEADER, PLAN_PHASES, STEP_STATES
 
 
@@ -42,6 +42,7 @@ class Move:
     waits_since: datetime | None
     throttle: int
     copied_bytes: int | None
+    plan_step: int
     copying: Copying = NOTHING
 
     @property
@@ -82,7 +83,8 @@ _MOVES = f"""
     SELECT move.id, move.topic_id, move.topic_name, move.partition, move.origin, move.target, move.phase,
            move.principal, move.reason, move.asked_version, move.asked_place,
            move.asked_at, move.started_at, move.ended_at,
-           move.throttle, move.copied_bytes, held.leader, held.isr, held.adding, waits.waits_for,
+           move.throttle, move.copied_bytes, move.plan_step, held.leader, held.isr, held.adding,
+           waits.waits_for,
            CASE WHEN held.leader = {NO_LEADER} THEN held.changed_at
                 ELSE GREATEST(move.started_at, waits.since) END AS waits_since
     FROM reassignment AS move
@@ -144,6 +146,16 @@ def counts() -> MoveCounts:
     with connection.cursor() as cursor:
         cursor.execute(_COUNTS)
         return MoveCounts(*cursor.fetchone())
+
+
+def stalled_of_plan(plan_id: UUID) -> int:
+    """How many moves of a plan cannot end before somebody comes back."""
+    statement = f"""
+        SELECT count(*)::int FROM ({_MOVES} WHERE phase = 'InProgress' AND plan_id = %(plan)s) AS moves
+        WHERE {_STALLED}"""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"plan": plan_id})
+        return int(cursor.fetchone()[0])
 
 
 def stalled(limit: int) -> list[Move]:
@@ -225,7 +237,10 @@ class StepCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """One step: the replicas as they were reviewed, where they go, what became of that, how far it is."""
+    """One step: the replicas as they were reviewed, where they go, what became of that.
+
+    `move`: what it asked for, while that is under way.
+    """
 
     number: int
     topic_id: UUID
@@ -236,7 +251,7 @@ class StepRow:
     size_bytes: int | None
     state: str
     why: str
-    copying: Copying = NOTHING
+    move: Move | None = None
 
     @property
     def name(self) -> str:
@@ -316,8 +331,18 @@ def steps(plan_id: UUID, limit: int, *, after: int = -1, state: str = "", topic:
         FROM plan_step WHERE {" AND ".join(asked)} ORDER BY number LIMIT %(limit)s"""
     values = {"plan": plan_id, "after": after, "state": state, "topic": topic, "limit": limit}
     found = [StepRow(**row) for row in _named(statement, values)]
-    far = of_steps(plan_id, [step.number for step in found if step.state == "Asked"])
-    return [replace(step, copying=far[step.number]) if step.number in far else step for step in found]
+    under_way = _of_steps(plan_id, [step.number for step in found if step.state == "Asked"])
+    return [replace(step, move=under_way.get(step.number)) for step in found]
+
+
+def _of_steps(plan_id: UUID, numbers: Sequence[int]) -> dict[int, Move]:
+    """The moves of these steps of a plan that are under way."""
+    if not numbers:
+        return {}
+    statement = f"""{_MOVES} WHERE phase IN ('Init', 'InProgress')
+        AND plan_id = %(plan)s AND plan_step = ANY (%(steps)s)"""
+    found = _moves(statement, {"plan": plan_id, "steps": list(numbers)})
+    return {move.plan_step: move for move in found}
 
 
 def _named(statement: str, values: dict[str, Any]) -> list[dict[str, Any]]:

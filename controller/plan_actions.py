@@ -44,6 +44,11 @@ def address_of_plan(row: asking.Request) -> str:
     return reverse("plan", args=[answer.plan_id])
 
 
+def name_of(plan: move_queries.PlanRow) -> str:
+    """`Drain broker 3`."""
+    return render_to_string("controller/plan_name.html", {"plan": plan}).strip()
+
+
 class ProposePlan(Action):
     """A plan for a worker to compute; nothing moves before it was approved and run."""
 
@@ -89,7 +94,7 @@ class OfPlan(Action):
         found = move_queries.plan(address["plan_id"])
         if found is None:
             raise Http404("no such plan")
-        label = render_to_string("controller/plan_name.html", {"plan": found}).strip()
+        label = name_of(found)
         crumbs = ((_LIST, reverse("reassignments")), (label, reverse("plan", args=[found.id])))
         return Target(label, crumbs, str(found.version), found)
 

@@ -17,7 +17,7 @@ from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
 from controller import catching_up, fingerprints, move_queries, plan_progress, standing
-from controller.models import PLAN_PHASES, STEP_STATES
+from controller.models import PLAN_PHASES, STEP_STATES, Broker
 from controller.paging import asked_of
 
 PLANS_OF_A_PAGE = 50
@@ -119,6 +119,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
     counts = move_queries.step_counts(plan_id)
     steps = move_queries.steps(plan_id, STEPS_OF_A_PAGE + 1, after=first - 1, state=state)
     may = user_may(request.user, Operation.OPERATE)
+    stalled = move_queries.stalled_of_plan(plan_id) if counts.asked else 0
     context = {
         "section": "reassignments",
         "watch": fingerprints.CLUSTER,
@@ -126,6 +127,8 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
         "here": here,
         "plan": row,
         "counts": counts,
+        "stalled": stalled,
+        "findings": [one for one in here.findings if stalled and one.kind == "reassignments_wait"],
         "progress": plan_progress.read(row, counts, timezone.now()),
         "too_slow": catching_up.of_row(row),
         "brokers": [Load(*one) for one in row.cost.get("brokers", ())],
@@ -139,10 +142,19 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
         ],
         "first": first,
         "next": steps[STEPS_OF_A_PAGE].number if len(steps) > STEPS_OF_A_PAGE else 0,
+        "uncordoned": uncordoned(row),
         "undoes": row.options.get("undoes"),
         "actions": _actions(row, counts) if may else (),
     }
     return render(request, "controller/plan.html", context)
+
+
+def uncordoned(row: move_queries.PlanRow) -> list[int]:
+    """The brokers that a plan drains on which new replicas are placed all the same."""
+    if row.kind != "drain" or row.phase in ("Cancelled", "Failed"):
+        return []
+    drained = Broker.objects.filter(broker_id__in=row.options["brokers"], cordoned=False)
+    return list(drained.order_by("broker_id").values_list("broker_id", flat=True))
 
 
 def _counted(counts: move_queries.StepCounts) -> tuple[int, ...]:

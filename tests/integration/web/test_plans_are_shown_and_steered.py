@@ -12,7 +12,8 @@ from django.utils import timezone
 from access.grants import Role
 from access.service import create_user
 from controller import copying, move_queries, plan_progress
-from controller.models import PLAN_PHASES, Plan, PlanStep
+from controller.models import PLAN_PHASES, Broker, Plan, PlanStep
+from runtime.models import WorkItem
 from tests.integration.web import cast
 from tests.integration.web.test_pages_say_what_is import text
 
@@ -72,6 +73,19 @@ def add_plan(phase: str = "Draft", **more: Any) -> Plan:
             state=state,
         )
     return made
+
+
+def refused(plan: Plan) -> WorkItem:
+    """Somebody asked that it be paused, and somebody else had changed it meanwhile."""
+    wish = {"type": "PausePlan", "plan_id": str(plan.id), "expected_version": 6}
+    answer = {
+        "type": "PlanAnswer",
+        "plan_id": str(plan.id),
+        "error": 95,
+        "text": "The plan is of version 7 now.",
+    }
+    of = {"kind": "controller.request", "lane": "controller", "key": "cluster", "principal": "mira"}
+    return WorkItem.objects.create(**of, payload={"wish": wish}, result=answer, state="adopted")
 
 
 def test_a_draft_says_what_it_takes(operator: Client) -> None:
@@ -175,3 +189,43 @@ def test_a_proposal_that_cannot_be_is_said_to_be_so(operator: Client) -> None:
     page = operator.post("/cluster/ask/propose-plan/", {"kind": "drain", "reason": "x", "go": "yes"})
     assert page.status_code == 400 and "Brokers: It is needed." in page.content.decode()
     assert 'value="3"' in operator.get("/cluster/ask/propose-plan/?kind=drain&brokers=3").content.decode()
+
+
+def test_a_move_that_cannot_finish_is_told_on_the_page_of_its_plan(operator: Client) -> None:
+    """Its steps were under way and it was to end at a time, though a broker that it fills was dead."""
+    made = add_plan("Running", started_at=timezone.now())
+    step = PlanStep.objects.get(plan=made, number=1)
+    topic = cast.add_topic("flights", 3, [(3, 2)])
+    PlanStep.objects.filter(plan=made).update(topic_id=topic.topic_id)
+    cast.move(topic, 1, (1, 2), plan_id=made.id, plan_step=step.number)
+    Broker.objects.filter(broker_id=1).update(fenced=True, changed_at=timezone.now())
+    page = text(operator, f"/plans/{made.id}/")
+    assert "flights-1 cannot finish its move" in page and "Start broker 1" in page
+    assert "1 under way, 1 cannot finish" in page and "waits for broker 1, since" in page
+
+
+def test_a_drain_says_that_new_replicas_are_placed_there_all_the_same(operator: Client) -> None:
+    made = add_plan("Running", started_at=timezone.now())
+    assert "Not cordoned: broker 3." in text(operator, f"/plans/{made.id}/")
+    Broker.objects.filter(broker_id=3).update(cordoned=True)
+    assert "Not cordoned" not in text(operator, f"/plans/{made.id}/")
+
+
+def test_a_pause_that_changes_nothing_says_so(operator: Client) -> None:
+    """All its moves were under way: whoever paused it to spare the cluster spared it nothing."""
+    made = add_plan("Running")
+    address = f"/cluster/ask/plan-pause/plan/{made.id}/"
+    assert "1 move does not begin before somebody lets it go on" in text(operator, address)
+    PlanStep.objects.filter(plan=made, state="Waiting").update(state="Asked")
+    assert "a pause changes nothing now" in text(operator, address)
+    Plan.objects.update(phase="Paused")
+    run = text(operator, f"/cluster/ask/plan-run/plan/{made.id}/")
+    assert "2 moves are under way already: none is left to begin" in run and "0 partitions move" not in run
+
+
+def test_a_refusal_leads_to_the_plan_that_is_to_be_looked_at(operator: Client) -> None:
+    """It said to look at the plan as it is now, named it by its id, and led to the list of all plans."""
+    made = add_plan("Running")
+    row = refused(made)
+    page = operator.get(f"/cluster/requests/{row.id}/").content.decode()
+    assert page.count(f'href="/plans/{made.id}/"') == 2 and "To Drain broker 3" in page
