@@ -22,7 +22,7 @@ from access.rest.problems import RETRY_AFTER_S, Problem
 from controller import asking, move_queries, outcomes, plan_actions
 from controller.actions import Action, Target, faults_of
 from controller.broker_actions import Cordon, Uncordon, Unregister
-from controller.loss_page import AcknowledgeLoss
+from controller.loss_page import AcknowledgeAll, AcknowledgeLoss
 from controller.models import Topic
 from controller.outcomes import Verdict
 from controller.paging import asked_of
@@ -39,7 +39,8 @@ from controller.topic_actions import (
     RemovePartitions,
 )
 from muster.messages.link.brokers import CordonBroker
-from muster.messages.link.from_broker import Wish
+from muster.messages.link.from_broker import ElectLeaders, Wish
+from muster.messages.link.plans import PlanWish
 from muster.messages.link.to_broker import WishAnswer
 from runtime.requests import AnotherAsked, TooManyOpen
 
@@ -56,6 +57,7 @@ ACTIONS: Final[dict[str, Action]] = {
     "elect-preferred-of": ElectPreferredOfTopic(),
     "cancel-move": CancelMove(),
     "acknowledge-loss": AcknowledgeLoss(),
+    "acknowledge-losses": AcknowledgeAll(),
     "cordon-broker": Cordon(),
     "uncordon-broker": Uncordon(),
     "unregister-broker": Unregister(),
@@ -234,9 +236,9 @@ def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
         raise Http404
     outcome = outcomes.of(row)
     topics = _there(outcome)
-    plan = _plan_of(outcome)
+    plan = _plan_of(row.wish, outcome)
     context = {
-        "section": "cluster",
+        "section": "reassignments" if plan else "topics" if topics else "cluster",
         "row": row,
         "outcome": outcome,
         "title": _title_of(row.wish),
@@ -244,7 +246,7 @@ def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
         "more": max(0, len(outcome.results) - RESULTS_SHOWN),
         "topics": topics,
         "plan": plan,
-        "onwards": _onwards(outcome, topics, plan),
+        "onwards": _onwards(row.wish, outcome, topics, plan),
     }
     return render(request, "controller/asked.html", context)
 
@@ -262,19 +264,23 @@ def _there(outcome: outcomes.Outcome) -> set[str]:
     return set(Topic.objects.filter(name__in=named).values_list("name", flat=True))
 
 
-def _plan_of(outcome: outcomes.Outcome) -> move_queries.PlanRow | None:
-    """The plan that it is about."""
+def _plan_of(wish: Wish, outcome: outcomes.Outcome) -> move_queries.PlanRow | None:
+    """The plan that it is about; a refusal may not name it."""
     named = next((one.name for one in outcome.results if one.kind == "plan"), "")
-    return move_queries.plan(UUID(named)) if named else None
+    plan_id = UUID(named) if named else wish.plan_id if isinstance(wish, PlanWish) else None
+    return None if plan_id is None else move_queries.plan(plan_id)
 
 
 def _onwards(
-    outcome: outcomes.Outcome, topics: set[str], plan: move_queries.PlanRow | None
+    wish: Wish, outcome: outcomes.Outcome, topics: set[str], plan: move_queries.PlanRow | None
 ) -> list[tuple[str, str]]:
     """Where one goes from here: addresses and what they are called."""
     onwards = [(reverse("topic", args=[name]), f"To {name}") for name in sorted(topics)[:1]]
     if plan is not None:
         onwards.append((reverse("plan", args=[plan.id]), f"To {plan_actions.name_of(plan)}"))
+    if isinstance(wish, ElectLeaders):
+        lost = [(reverse("losses"), "What elections lost")] if wish.unclean else []
+        return onwards + lost or [(reverse("topics"), "All topics")]
     kinds = {one.kind for one in outcome.results}
     lists = [(reverse(name), words) for kind, name, words in _LISTS if kind in kinds]
     return onwards + lists or [(reverse("cluster-requests"), "All requests")]

@@ -177,6 +177,7 @@ def _of_fenced(
     # Who knows more than the database holds is kept out by that: to start it again helps nobody.
     away = [row for row in fenced if not row.broker.set_back]
     together = [away] if len(away) > _FENCED_ONE_BY_ONE else [[row] for row in away]
+    cut = _waited_for(losses.unacknowledged(_READ)) if away else []
     return [
         Finding(
             "broker_fenced",
@@ -188,6 +189,7 @@ def _of_fenced(
                 "health": health,
                 "replicas": sum(row.replicas for row in rows),
                 "none_live": not live,
+                "cut": [row.broker.broker_id for row in rows if row.broker.broker_id in cut],
             },
         )
         for rows in together
@@ -232,9 +234,14 @@ def _of_losses(found: losses.Open) -> list[Finding]:
         "names": list(dict.fromkeys(one.name for one in found.rows))[:_NAMED],
         "lost": found.lost,
         "unknown": any(one.lost is None for one in found.rows),
-        "waits_for": sorted({broker for one in found.rows for broker in one.waits_for}),
+        "waits_for": _waited_for(found),
     }
     return [Finding("records_lost", WARNING, min(one.row.elected_at for one in found.rows), facts)]
+
+
+def _waited_for(found: losses.Open) -> list[int]:
+    """Who held all that these elections lost, and is cut when it comes back."""
+    return sorted({broker for one in found.rows for broker in one.waits_for})
 
 
 def _about(
@@ -252,7 +259,7 @@ def _about(
         "names": [partition.name for partition in partitions[:_NAMED]],
         "more": max(0, number - _NAMED),
         "because": because,
-        "to_start": [row for row in because if not row.broker.set_back],
+        "to_start": [row for row in because if not row.broker.set_back and _helps(row, partitions)],
         "kept_out": [row for row in fenced if row.broker.set_back and _holds_any(row, partitions)],
         "unproven": sum(1 for partition in partitions if partition.offline and partition.unproven),
         "never_led": all(not partition.isr for partition in partitions),
@@ -263,6 +270,15 @@ def _about(
 
 def _holds_any(row: queries.BrokerRow, partitions: Sequence[queries.PartitionRow]) -> bool:
     return any(row.broker.broker_id in partition.assigned for partition in partitions)
+
+
+def _helps(row: queries.BrokerRow, partitions: Sequence[queries.PartitionRow]) -> bool:
+    """Nobody leads again by one that was not in sync: it lacks what was committed without it."""
+    broker = row.broker.broker_id
+    return any(
+        broker in (one.isr if one.offline and one.isr and not one.unproven else one.assigned)
+        for one in partitions
+    )
 
 
 def _is_cause(row: queries.BrokerRow, partition: queries.PartitionRow) -> bool:

@@ -12,10 +12,11 @@ from access.cursors import NotOurs, opened, sealed
 from access.filters import text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
+from access.rest.problems import Problem
 from access.service import user_may
 from controller import fingerprints, losses, standing
 from controller.actions import Action, Stated, Target
-from controller.losses_api import STATES
+from controller.losses_api import LOSSES_MAX, STATES
 from controller.paging import asked_of
 from muster.messages.link.from_broker import Wish
 from muster.messages.link.losses import AcknowledgeLosses, NamedLoss
@@ -80,14 +81,47 @@ class AcknowledgeLoss(Action):
         return Target(found.name, crumbs, str(found.row.version), found)
 
     def wish(self, target: Target, stated: Stated, version: str) -> AcknowledgeLosses:
-        row = target.row.row
-        named = NamedLoss(
-            topic=row.topic_name,
-            partition=row.partition,
-            leader_epoch=row.leader_epoch,
-            expected_version=int(version),
-        )
-        return AcknowledgeLosses(losses=(named,))
+        return AcknowledgeLosses(losses=(_named(target.row, int(version)),))
 
     def consequences(self, target: Target, wish: Wish, judged: WishAnswer | None) -> dict[str, Any]:
         return {"loss": target.row}
+
+
+class AcknowledgeAll(Action):
+    """Somebody has seen what the elections lost that nobody has acknowledged: one crash may leave hundreds.
+
+    Its version is the highest of their rows: what was told after the form was shown stays a finding.
+    """
+
+    title = "Acknowledge all of them"
+    would = "controller/would_acknowledge_all.html"
+
+    def target(self, **address: Any) -> Target:
+        rows = losses.unacknowledged(LOSSES_MAX).rows
+        crumbs = (("Topics", reverse("topics")), ("What elections lost", reverse("losses")))
+        return Target("", crumbs, str(max((one.row.version for one in rows), default=0)), rows)
+
+    def wish(self, target: Target, stated: Stated, version: str) -> AcknowledgeLosses:
+        seen = [one for one in target.row if one.row.version <= int(version)]
+        if not seen:
+            raise Problem(409, "Nothing that this form has shown is open any more.")
+        return AcknowledgeLosses(losses=tuple(_named(one, one.row.version) for one in seen))
+
+    def consequences(self, target: Target, wish: Wish, judged: WishAnswer | None) -> dict[str, Any]:
+        named = set(wish.losses) if isinstance(wish, AcknowledgeLosses) else set()
+        seen = [one for one in target.row if _named(one, one.row.version) in named]
+        return {
+            "number": len(seen),
+            "lost": sum(one.lost or 0 for one in seen),
+            "unknown": sum(one.lost is None for one in seen),
+            "waits_for": sorted({broker for one in seen for broker in one.waits_for}),
+            "losses": seen[:LOSSES_OF_A_PAGE],
+            "more": max(0, len(seen) - LOSSES_OF_A_PAGE),
+        }
+
+
+def _named(loss: losses.LossRow, version: int) -> NamedLoss:
+    row = loss.row
+    return NamedLoss(
+        topic=row.topic_name, partition=row.partition, leader_epoch=row.leader_epoch, expected_version=version
+    )

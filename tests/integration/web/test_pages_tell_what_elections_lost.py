@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_user
-from controller.models import ElectionLoss, Topic
+from controller.models import Broker, ElectionLoss, Partition, Topic
 from runtime.models import WorkItem
 from tests.integration.web import cast
 from tests.integration.web.test_pages_tell_how_brokers_are import shown
@@ -185,3 +185,60 @@ def test_a_long_list_is_paged_newest_first(operator: Client, orders: Topic) -> N
     following = operator.get(f"/losses/{address}").content.decode()
     assert following.count('<th scope="row"') == 10 and "leader epoch 0<" in following
     assert operator.get("/losses/?after=nonsense").status_code == 400
+
+
+def test_all_that_is_open_is_acknowledged_by_one_form(operator: Client, orders: Topic) -> None:
+    """A crash may leave hundreds; each had a form of its own."""
+    lose(orders, start_offset=940, told_at=timezone.now())
+    assert "Acknowledge all" not in shown(operator, "/losses/"), "of one its own form does"
+    lose(orders, partition=1, version=31)
+    assert "Acknowledge all 2" in shown(operator, "/losses/")
+    address = "/cluster/ask/acknowledge-losses/"
+    page = shown(operator, address)
+    assert "2 elections are no finding any more" in page and "At least 60 committed records are lost" in page
+    assert "How much 1 of them lost nobody has told" in page and "Broker 1 held everything" in page
+    ElectionLoss.objects.filter(partition=1).update(version=32)
+    operator.post(address, {"version": "31", "go": "yes", "reason": "sent again", "key": "k" * 32})
+    [asked] = WorkItem.objects.all()
+    assert [one["partition"] for one in asked.payload["wish"]["losses"]] == [0], "what was told since stays"
+    ElectionLoss.objects.update(acknowledged_at=timezone.now())
+    refused = operator.get(address)
+    assert refused.status_code == 400 and b"Nothing that this form has shown is open" in refused.content
+
+
+def test_whoever_is_told_to_start_a_broker_is_told_to_copy_first_what_is_cut_there(
+    operator: Client, orders: Topic
+) -> None:
+    """One finding said to start it, the other to copy its folder before."""
+    Broker.objects.filter(broker_id=1).update(fenced=True, changed_at=timezone.now())
+    assert "Start the broker process again" in shown(operator, "/brokers/1/")
+    lose(orders, start_offset=940, told_at=timezone.now())
+    for address in ("/", "/brokers/1/"):
+        page = shown(operator, address)
+        assert "Copy the folder of broker 1 first" in page and "Start the broker process again" not in page
+
+
+def test_of_an_offline_partition_only_those_are_to_be_brought_back_who_were_in_sync(
+    operator: Client, orders: Topic
+) -> None:
+    Broker.objects.filter(broker_id__in=(1, 2, 3)).update(fenced=True, changed_at=timezone.now())
+    Partition.objects.update(leader=-1, isr=[3], changed_at=timezone.now())
+    page = shown(operator, "/")
+    assert "Bring broker 3 back: nothing is lost" in page and "Bring these brokers back" not in page
+    assert "ISR broker 3 at least" in shown(operator, "/topics/orders/0/")
+
+
+def test_an_unclean_election_leads_on_to_what_it_lost(operator: Client, orders: Topic) -> None:
+    """It said Done, and led to all reassignments."""
+    of = {"kind": "controller.request", "lane": "controller", "key": "cluster", "state": "adopted"}
+    wish = {"type": "ElectLeaders", "correlation_id": 0, "partitions": [["orders", 0]], "unclean": True}
+    answer = {
+        "type": "ElectionResults",
+        "correlation_id": 0,
+        "results": [{"topic": "orders", "partition": 0, "error": 0}],
+    }
+    row = WorkItem.objects.create(**of, payload={"wish": wish}, result=answer)
+    page = operator.get(f"/cluster/requests/{row.id}/").content.decode()
+    assert (
+        '<a class="btn" href="/losses/">What elections lost</a>' in page and "All reassignments" not in page
+    )
