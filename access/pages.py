@@ -20,7 +20,8 @@ def needs(operation: Operation) -> Callable[[PageView], PageView]:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not user_may(request.user, operation):
-                raise PermissionDenied(f"This page needs a role that may {operation.value}.")
+                unchanged = "" if request.method in ("GET", "HEAD") else " Nothing was changed."
+                raise PermissionDenied(f"This page needs a role that may {operation.value}.{unchanged}")
             return view(request, *args, **kwargs)
 
         return guarded

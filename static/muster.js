@@ -155,6 +155,8 @@ for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"])
 const live = one(".live"), watch = body.dataset.watch;
 let socket, boot = "", sequence = 0, heard = 0, tries = 0, retry, reading = false, again = false, paused = false, answers = true;
 let owed = null, gone = false, begun = 0, tried = 0, title = document.title;
+const findings = () => one("#tiles span")?.textContent;
+let known = findings();
 // When, by the server's clock, all that is shown was true: rendered then, or looked at and not changed since.
 let fresh = Number(body.dataset.now) || Date.now();
 const serverNow = () => Date.now() - ahead;
@@ -200,6 +202,8 @@ async function read() {
       const found = page.getElementById(part.id);
       if (found) put(part, document.adoptNode(found));
     });
+    // Values are not read out one by one; that something is found, or is over, is.
+    if (known !== (known = findings())) one("#heard").textContent = "Overview: " + known;
   } catch {
     answers = false;
   } finally {

@@ -82,7 +82,8 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403: signed in, but the role does not include it."""
     means = str(exception) or "Your role does not include this page."
-    return _answer(request, 403, "You may not see this", means, "An administrator gives roles.")
+    title = "You may not see this" if request.method in READ else "You may not do this"
+    return _answer(request, 403, title, means, "An administrator gives roles.")
 
 
 @login_not_required

@@ -132,6 +132,8 @@ def test_nothing_is_asked_by_whoever_may_not_operate(role: Role) -> None:
     forms = [name for name in GUARDED if TABLE[name] is OPERATE]
     asked = {name: signed_in.post(ADDRESSES[name], said).status_code for name in forms}
     assert asked == dict.fromkeys(forms, 403)
+    refusal = signed_in.post(ADDRESSES[forms[0]], said).content
+    assert b"You may not do this" in refusal and b"Nothing was changed." in refusal
 
 
 def test_a_page_that_is_looked_at_takes_nothing() -> None:
