@@ -96,6 +96,11 @@ class ErrorCode(IntEnum):
     GROUP_SIZE_EXCEEDED = 1009
     DATABASE_SET_BACK = 1010
 
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode | None":
+        """A number that only a newer end knows: its frame is read all the same, with the text that it has."""
+        return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
+
     @property
     def retriable(self) -> bool:
         """True if the same request may succeed later without anybody changing it."""

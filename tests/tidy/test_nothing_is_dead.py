@@ -25,6 +25,7 @@ CALLED_FROM_OUTSIDE = {
     **dict.fromkeys(("TokenScheme", "get_security_definition"), "the description of REST"),
     "capture_signals": "uvicorn",
     "find_spec": "Python's import",
+    "_missing_": "Python's enumerations",
     **dict.fromkeys(("get_buffer", "buffer_updated", "eof_received"), "asyncio"),
     **dict.fromkeys(("commits_awaited", "connection_count", "end_offset_of"), "tests ask it"),
     "ROUTE_HOUR": "the pipeline's test compares with it",

@@ -280,7 +280,7 @@ class MemberSession:
     def _registered(self, answer: RegisterConsumerResponse, now: Instant) -> list[Directive]:
         if self.stage is not Stage.WAITING or answer.correlation_id != self._register_id:
             return []
-        error = _error_of(answer.error_code)
+        error = ErrorCode(answer.error_code)
         if error is not ErrorCode.NONE:
             return self._refused(error, answer, now)
         self.stage = Stage.REGISTERED
@@ -389,11 +389,11 @@ class MemberSession:
             return []
         del self._commits[answer.correlation_id]
         refused = {
-            Partition(topic.topic, topic.topic_id, one.partition): _error_of(one.error_code)
+            Partition(topic.topic, topic.topic_id, one.partition): ErrorCode(one.error_code)
             for topic in answer.refused
             for one in topic.partitions
         }
-        return [CommitAnswered(answer.correlation_id, _error_of(answer.error_code), refused)]
+        return [CommitAnswered(answer.correlation_id, ErrorCode(answer.error_code), refused)]
 
     # -- endings ----------------------------------------------------------------------------
 
@@ -491,10 +491,3 @@ class MemberSession:
             offset_info=offset_info,
             client_id=self.wishes.client_id,
         )
-
-
-def _error_of(code: int) -> ErrorCode:
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -2,7 +2,9 @@
 
 import msgspec
 
+from muster.kernel.error_codes import ErrorCode
 from muster.messages import codec
+from muster.messages.link.brokers import BrokerResult
 from muster.messages.link.from_broker import BrokerHello, BrokerPing
 from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import Changes, HelloAccepted, SnapshotChunk
@@ -57,3 +59,10 @@ def test_what_a_newer_end_adds_to_a_frame_is_passed_over() -> None:
     for frame in (OLD_ACCEPTED, OLD_CHUNK, OLD_CHANGES):
         assert codec.decode_to_broker(with_what_is_to_come(frame)) == codec.decode_to_broker(frame)
     assert codec.decode_from_broker(with_what_is_to_come(OLD_HELLO)) == codec.decode_from_broker(OLD_HELLO)
+
+
+def test_a_refusal_that_only_a_newer_end_knows_ends_no_link() -> None:
+    frame = b'{"type":"BrokerResult","correlation_id":1,"broker_id":3,"error":2001,"text":"it is Tuesday"}'
+    assert codec.decode_to_broker(frame) == BrokerResult(
+        correlation_id=1, broker_id=3, error=ErrorCode.UNKNOWN_SERVER_ERROR, text="it is Tuesday"
+    )
