@@ -63,6 +63,7 @@ def topic_list(request: HttpRequest) -> HttpResponse:
         "watch": fingerprints.CLUSTER,
         "rendered": here.fingerprint,
         "here": here,
+        "topics": Topic.objects.count(),
         "rows": [
             (row, by_id[row.topic_id], sizes.get(row.topic_id)) for row in shown if row.topic_id in by_id
         ],

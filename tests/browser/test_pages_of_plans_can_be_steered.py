@@ -40,11 +40,13 @@ def test_what_would_come_of_it_is_shown_again_before_a_reason_is_given(open_page
 
 def test_a_refusal_is_whole_and_leads_to_the_plan(open_page: Open) -> None:
     made = a_plan()
-    page = open_page(f"/cluster/requests/{refused(made).id}/", width=390)
-    result = page.locator("tbody .state")
-    expect(result).to_have_text("refused")
+    address = f"/cluster/requests/{refused(made).id}/"
     cut = "(e) => e.closest('td').scrollWidth > e.closest('td').clientWidth"
-    assert not result.evaluate(cut), "the word refused is cut"
+    for shown, word in (("/cluster/requests/", "refused, or in part"), (address, "refused")):
+        page = open_page(shown, width=390)
+        result = page.locator("tbody .state")
+        expect(result).to_have_text(word)
+        assert not result.evaluate(cut), f"{word} is cut"
     page.get_by_role("link", name="To Drain broker 3").click()
     page.wait_for_url(f"**/plans/{made.id}/")
 

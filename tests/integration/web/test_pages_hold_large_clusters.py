@@ -75,6 +75,17 @@ def test_the_largest_topics_come_first_if_asked_for(viewer: Client) -> None:
     assert named(viewer, f"{by_size}&q=L", "topics") == ["large", "middle", "small", "silent", "troubled"]
 
 
+def test_numbers_beside_the_list_of_topics_say_what_they_count(viewer: Client) -> None:
+    """A list of two topics said All 5, and nothing how many topics there are."""
+    for broker in (1, 2):
+        cast.add_broker(broker, fenced=broker == 2)
+    cast.add_topic("orders", 2, [(1,)])
+    cast.add_topic("clicks", 3, [(1, 2)])
+    page = text(viewer, "/topics/")
+    assert "of 5 partitions in 2 topics" in page
+    assert "All 5 partitions" in page and "Not in full sync 3 partitions" in page
+
+
 def test_pages_of_the_largest_topics_follow_each_other(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -229,3 +229,11 @@ def test_a_refusal_leads_to_the_plan_that_is_to_be_looked_at(operator: Client) -
     row = refused(made)
     page = operator.get(f"/cluster/requests/{row.id}/").content.decode()
     assert page.count(f'href="/plans/{made.id}/"') == 2 and "To Drain broker 3" in page
+    # One that is over meanwhile is not named in the answer.
+    WorkItem.objects.update(result={"type": "PlanAnswer", "error": 95, "text": "It is over."})
+    assert "To Drain broker 3" in operator.get(f"/cluster/requests/{row.id}/").content.decode()
+
+
+def test_what_a_cancelled_plan_never_began_does_not_wait(operator: Client) -> None:
+    page = text(operator, f"/plans/{add_plan('Cancelled', started_at=timezone.now()).id}/")
+    assert "Never began 1" in page and "1 never began" in page and "waiting" not in page.lower()
