@@ -1,14 +1,18 @@
 """This room is the one door to the schema: Django's `migrate`, but in our database and forwards only."""
 
-from typing import Any
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
-from django.db import connections
+from django.db import Error, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.exceptions import AmbiguityError, NodeNotFoundError
 from django.db.migrations.executor import MigrationExecutor
+from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 # It makes the table of the cluster, and depends on nothing: a database that has it is ours from then on.
 OURS = ("runtime", "0001_cluster_leases_journal_work")
@@ -19,6 +23,19 @@ WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND n.nspname NOT IN ('pg_catalog',
   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
 ORDER BY 1
 """
+WAIT_FOR_A_TABLE_MS: Final = 1_000
+"""Who comes to a table behind us waits as long as we do, and a node's transaction is ended after 2 s."""
+PAUSE_S: Final = 0.5
+"""Those who waited have their turn."""
+PATIENCE_S = 60.0
+_IN_THE_WAY: Final = """
+SELECT DISTINCT pid, coalesce(nullif(application_name, ''), usename::text),
+    coalesce(extract(epoch FROM now() - xact_start)::int || ' s', 'unknown time')
+FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE datname = current_database() AND locktype = 'relation' AND relation >= 16384 AND granted
+    AND pid <> pg_backend_pid() AND (xact_start IS NULL OR xact_start < now() - interval '1 s')
+"""
+"""Of other people's sessions PostgreSQL hides since when they are open; tables of its own are below 16384."""
 
 
 class Command(migrate.Command):
@@ -32,7 +49,50 @@ class Command(migrate.Command):
             # First of all: who is killed in the middle of the rest finds his database again.
             executor.migrate([OURS])
         _refuse_the_way_back(executor, options["app_label"], options["migration_name"])
-        super().handle(*args, **options)
+        with _soon_aside(connection):
+            self._migrate_between_others(connection, *args, **options)
+
+    def _migrate_between_others(self, connection: BaseDatabaseWrapper, *args: Any, **options: Any) -> None:
+        """Each migration is whole or not there: the one that found a table kept by others begins again.
+
+        Raises CommandError when they kept it for PATIENCE_S.
+        """
+        give_up_at = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                super().handle(*args, **options)
+                return
+            except OperationalError as error:
+                if not isinstance(error.__cause__, LockNotAvailable | DeadlockDetected):
+                    raise
+                if time.monotonic() > give_up_at:
+                    raise CommandError(_who_is_in_the_way(connection)) from error
+            if options["verbosity"]:
+                self.stdout.write(" somebody keeps a table: once more")
+            time.sleep(PAUSE_S)
+
+
+@contextmanager
+def _soon_aside(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Within it nobody waits behind us for longer than WAIT_FOR_A_TABLE_MS."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET lock_timeout = {WAIT_FOR_A_TABLE_MS}")
+    try:
+        yield
+    finally:
+        # What ended the connection is told, not that it is gone.
+        with suppress(Error), connection.cursor() as cursor:
+            cursor.execute("RESET lock_timeout")
+
+
+def _who_is_in_the_way(connection: BaseDatabaseWrapper) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(_IN_THE_WAY)
+        found = [f"{name} (PID {pid}, for {age})" for pid, name, age in cursor.fetchall()]
+    return (
+        f"Somebody keeps a table that is to be changed: {', '.join(found) or 'nobody any more'}. What was"
+        " migrated stays; wait for them, or end them, and run this again (docs/operations.md, Upgrade)."
+    )
 
 
 def _refuse_the_way_back(executor: MigrationExecutor, app: str | None, name: str | None) -> None:

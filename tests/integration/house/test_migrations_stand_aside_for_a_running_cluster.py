@@ -1,0 +1,92 @@
+"""Migrations run beside nodes: who reads a table for long, as a backup does, keeps nobody else waiting."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connections
+
+from config.management.commands import migrate
+from runtime.postgres import open_connection
+from tests.integration.coordinator.control_plane import eventually
+
+UNDONE = """
+ALTER TABLE partition DROP COLUMN unproven;
+DELETE FROM django_migrations WHERE app = 'controller' AND name = '0016_partitions_that_are_unproven'
+"""
+WAITS = "SELECT FROM pg_stat_activity WHERE query LIKE 'ALTER%' AND wait_event_type = 'Lock'"
+
+
+class Migrating(threading.Thread):
+    """`manage.py migrate`, and how it ended."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.refused: CommandError | None = None
+
+    def run(self) -> None:
+        try:
+            call_command("migrate", verbosity=0)
+        except CommandError as problem:
+            self.refused = problem
+        finally:
+            connections.close_all()
+
+
+@pytest.fixture
+def behind(fresh_database: str) -> str:
+    """A database that lacks one migration."""
+    with psycopg.connect(fresh_database) as connection:
+        connection.execute(UNDONE)
+    return fresh_database
+
+
+@contextmanager
+def backup(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """What pg_dump keeps until it is done."""
+    with psycopg.connect(database, application_name="pg_dump") as connection:
+        connection.execute("LOCK TABLE partition IN ACCESS SHARE MODE")
+        yield connection
+
+
+def looking_on(database: str) -> Callable[[], bool]:
+    """Whether the migration waits for the table; a node looks at the rows meanwhile, and is never ended."""
+
+    def waits() -> bool:
+        with open_connection(database, "muster:node-1") as node:
+            found = node.execute(WAITS).fetchone() is not None
+            node.execute("SELECT count(*) FROM partition")
+        return found
+
+    return waits
+
+
+def test_nobody_waits_behind_a_migration_for_longer_than_a_node_can(behind: str) -> None:
+    waits = looking_on(behind)
+    migrating = Migrating()
+    with backup(behind):
+        migrating.start()
+        for _ in range(2):
+            eventually(waits, "the migration waits for the table")
+            eventually(lambda: not waits(), "it stands aside")
+    migrating.join(60)
+    assert not migrating.is_alive() and migrating.refused is None
+    with psycopg.connect(behind) as connection:
+        connection.execute("SELECT unproven FROM partition")
+
+
+def test_it_says_who_is_in_the_way(behind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrate, "PATIENCE_S", 0.0)
+    with backup(behind) as connection:
+        migrating = Migrating()
+        migrating.start()
+        migrating.join(60)
+        assert f"pg_dump (PID {connection.info.backend_pid}, for " in str(migrating.refused)
+    call_command("migrate", verbosity=0)
+    with psycopg.connect(behind) as connection:
+        connection.execute("SELECT unproven FROM partition")
