@@ -7,6 +7,7 @@ import pytest
 from coordinator.service import HASTEN_PINGS_MS
 from tests.simulation.native.cluster import Cluster
 from tests.simulation.native.runner import simulated
+from tests.simulation.native.world import SESSION_MS
 
 
 @pytest.fixture
@@ -41,3 +42,17 @@ def test_after_a_long_stop_everybody_is_asked_at_once(settled: Cluster) -> None:
     world.run_until(world.now + 10)
     after = {member: session.ping_number for member, session in node.state.memory.sessions.items()}
     assert all(after[member] > before[member] for member in ("ann", "ben"))
+
+
+def test_many_hiccups_let_no_members_clock_run_out(settled: Cluster) -> None:
+    """A loop that is late half of the time pings at half the pace, and members count all of it."""
+    node, world = settled.owner, settled.world
+    assert node is not None
+    until = world.now + 3 * SESSION_MS
+    while world.now < until:
+        node.pause()
+        world.run_until(world.now + HASTEN_PINGS_MS // 2)
+        node.go_on()
+        world.run_until(world.now + HASTEN_PINGS_MS // 2)
+        assert all(process.session.may_fetch(process.clock.now()) for process in settled.processes)
+        assert all(process.fetchers for process in settled.processes)
