@@ -2,7 +2,10 @@
 
 Members of 50 groups on two nodes; one node gets SIGKILL, or SIGSTOP. The clock runs until each member is
 served by the other node, as the members themselves see it: the SDK's in processes of their own, and Kafka's,
-whose frames are made by hand, which give up a silent connection after their session.
+whose frames are made by hand. These do as Kafka's own client does (in Java, `Heartbeat` and
+`AbstractCoordinator`): a session is counted from the last answer, not from the last question, and at its end
+they ask another door who coordinates. The node fails right after it answered them all, as nobody could notice
+later.
 """
 
 import asyncio
@@ -34,6 +37,9 @@ from tests.tidy.sources import ROOT
 GROUPS = 50
 CLIENT_PROCESSES = 2
 SESSION_TIMEOUT_MS = 10_000
+HEARTBEAT_INTERVAL_S = 3.0
+"""What all of Kafka's clients do by default."""
+
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.01
 KAFKA_TOPIC = "bench-failover"
@@ -175,7 +181,7 @@ async def _be_kafka_member(
     """Heartbeats to the first door; when it is gone or silent, to whom the doors name instead."""
     lost = doors[0]
     with contextlib.suppress(OSError, EOFError, TimeoutError):
-        await _heartbeats(lost, beat, served, SESSION_TIMEOUT_MS / 1000)
+        await _heartbeats(lost, beat, served)
     while True:
         for door in (*doors[1:], lost):
             with contextlib.suppress(OSError, EOFError, TimeoutError):
@@ -185,19 +191,21 @@ async def _be_kafka_member(
         await asyncio.sleep(0.05)
 
 
-async def _heartbeats(door: Address, beat: bytes, served: asyncio.Event, patience_s: float) -> None:
-    """Until the connection ends, or nothing is heard for so long."""
+async def _heartbeats(door: Address, beat: bytes, served: asyncio.Event) -> None:
+    """Until the connection ends, or a session after the last answer."""
     reader, writer = await asyncio.open_connection(*door)
+    session_s, now = SESSION_TIMEOUT_MS / 1000, asyncio.get_running_loop().time
     try:
-        while True:
-            writer.write(beat)
-            async with asyncio.timeout(patience_s):
+        async with asyncio.timeout(session_s) as session:
+            while True:
+                writer.write(beat)
                 await _answer(reader)
-            served.set()
-            with contextlib.suppress(TimeoutError):
-                # Whoever hangs up is noticed between two heartbeats.
-                async with asyncio.timeout(patience_s / 3):
-                    await reader.readexactly(1)
+                session.reschedule(now() + session_s)
+                served.set()
+                with contextlib.suppress(TimeoutError):
+                    # Whoever hangs up is noticed between two heartbeats.
+                    async with asyncio.timeout(HEARTBEAT_INTERVAL_S):
+                        await reader.readexactly(1)
     finally:
         writer.transport.abort()
 
