@@ -193,12 +193,15 @@ def closed_loops(
     return found
 
 
-def warm_up(load: FrameLoad, in_flight: int, seconds: float) -> None:
-    """Windows until two that follow one another agree: a JVM compiles for a long time."""
-    before = load.window(seconds, in_flight).rate
-    for _ in range(WARM_WINDOWS_MAX):
+def warm_up(
+    load: FrameLoad, in_flight: int, seconds: float, agreements: int = 1, most: int = WARM_WINDOWS_MAX
+) -> None:
+    """Windows until one agrees with that before it, so often in a row: a JVM compiles for a long time."""
+    before, agreed = load.window(seconds, in_flight).rate, 0
+    for _ in range(most):
         now = load.window(seconds, in_flight).rate
-        if abs(now - before) <= AGREE * max(now, before):
+        agreed = agreed + 1 if abs(now - before) <= AGREE * max(now, before) else 0
+        if agreed >= agreements:
             return
         before = now
 
