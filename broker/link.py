@@ -32,6 +32,12 @@ OPEN_TIMEOUT_S = 2.0
 CLOSE_TIMEOUT_S = 0.2
 HELLO_TIMEOUT_S = 6.0
 """A hello of a new incarnation is a turn, and a turn may wait 2 s for an old transaction, twice."""
+SILENT_S = 6.0
+LEFT_ALONE_S = 1.0
+"""A node that hangs loses its leases in these seven seconds (leases.md section 5): the others are asked
+before it is tried again. A client that hears its coordinator every three seconds gives it up after seven of
+ten at the earliest, and asks us who it is; the wrong answer would cost it another session.
+"""
 LONGEST_PAUSE_S = 10.0
 """Between two rounds in which no node knows our secret: only an operator ends that."""
 FORBIDDEN = 403
@@ -117,6 +123,9 @@ class ControllerLink:
         self._bootstrap = settings.nodes
         self._learned: tuple[str, ...] = ()
         self._named: str = ""
+        self._silent: str = ""
+        """The node that answered nothing any more when the link was lost; empty from the next link on."""
+        self._left_alone_until = 0.0
         self._outbox: asyncio.Queue[bytes] | None = None
         self._pings = itertools.count(1)
         self._ping_now = asyncio.Event()
@@ -179,10 +188,12 @@ class ControllerLink:
             await asyncio.sleep(max(0.0, pause_s - (loop.time() - started)))
 
     async def _one_round(self) -> None:
-        """Try each known node once, the one last named first; ends when a link that lived is lost."""
+        """Try each known node once, the one last named first, one that hangs last or not yet; ends when a
+        link that lived is lost.
+        """
         self._is_refused = False
-        waiting = deque((self._named, *self.known_nodes))
-        tried: set[str] = set()
+        waiting = deque(sorted((self._named, *self.known_nodes), key=lambda one: one == self._silent))
+        tried = {self._silent} if self._leaves_alone() else set()
         while waiting:
             address = waiting.popleft()
             if not address or address in tried:
@@ -194,6 +205,11 @@ class ControllerLink:
                 return
             waiting.appendleft(self._named)
         self._told = {address: told for address, told in self._told.items() if address in tried}
+
+    def _leaves_alone(self) -> bool:
+        """Whether others are asked alone, as one of them is about to take what the silent node had."""
+        is_early = asyncio.get_running_loop().time() < self._left_alone_until
+        return is_early and any(address != self._silent for address in self.known_nodes)
 
     async def _live_on(self, address: str) -> tuple[bool, str]:
         """One link to one node, from open to close: whether it was bound, and where to go next, if known."""
@@ -272,7 +288,7 @@ class ControllerLink:
         if not isinstance(frame, HelloAccepted):
             raise LinkEnded(f"{type(frame).__name__} instead of an answer to the hello")
         self._outbox = asyncio.Queue(OUTBOX_FRAMES)
-        self.connected_to, self._kept_out_since = address, None
+        self.connected_to, self._kept_out_since, self._silent = address, None, ""
         self._told.clear()
         log.info("linked", controller=address, broker_epoch=frame.broker_epoch)
         self._hearer.accepted(frame)
@@ -297,8 +313,13 @@ class ControllerLink:
     async def _hear(self, connection: ClientConnection, session_timeout_s: float) -> None:
         while True:
             # Pings are answered: a controller that is silent for a session has forgotten this broker.
-            async with asyncio.timeout(session_timeout_s):
-                data = await connection.recv()
+            try:
+                async with asyncio.timeout(min(session_timeout_s, SILENT_S)):
+                    data = await connection.recv()
+            except TimeoutError:
+                self._silent = self.connected_to
+                self._left_alone_until = asyncio.get_running_loop().time() + LEFT_ALONE_S
+                raise
             frame = codec.decode_to_broker(data)
             if isinstance(frame, NotController):
                 raise LinkRefused(ErrorCode.NOT_CONTROLLER, "the lease moved", frame.controller_address)

@@ -1,6 +1,7 @@
 """This room plays the controller's end of one broker's link, over real sockets and files."""
 
 import asyncio
+import contextlib
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -33,6 +34,8 @@ class ControllerSide:
         self.serving: ssl.SSLContext | None = None
         """What its door speaks TLS with, if it does."""
         self.session_timeout_ms = 9_000
+        self.address = ""
+        """Where its door is, once it is open."""
         self.proposed: list[tuple[UUID, int]] = []
         self._unusable: deque[UnusableLogs] = deque()
 
@@ -101,18 +104,23 @@ class ControllerSide:
 
 @asynccontextmanager
 async def linked_broker(
-    folder: Path, controller: ControllerSide, **stated: str
+    folder: Path, controller: ControllerSide, *others: ControllerSide, **stated: str
 ) -> AsyncIterator[BrokerProcess]:
-    """Broker 1, on real sockets and files, and the door that it links to; `stated` are further variables."""
-    serving = controller.serving
-    async with serve(controller.take, "127.0.0.1", 0, ssl=serving) as door:
-        port = door.sockets[0].getsockname()[1]
+    """Broker 1, on real sockets and files, and the doors that it may link to, in this order.
+
+    `stated` are further variables.
+    """
+    async with contextlib.AsyncExitStack() as doors:
+        for one in (controller, *others):
+            door = await doors.enter_async_context(serve(one.take, "127.0.0.1", 0, ssl=one.serving))
+            port = door.sockets[0].getsockname()[1]
+            one.address = f"{'wss' if one.serving else 'ws'}://127.0.0.1:{port}"
         settings = from_environment(
             {
                 "MUSTER_BROKER_ID": "1",
                 "MUSTER_BROKER_LISTEN": "127.0.0.1:0",
                 "MUSTER_BROKER_DATA": str(folder),
-                "MUSTER_NODES": f"{'wss' if serving else 'ws'}://127.0.0.1:{port}",
+                "MUSTER_NODES": ",".join(one.address for one in (controller, *others)),
                 "MUSTER_BROKER_SECRET": "s3cret",
                 # So short that a proposal is tried in each pause between two rows.
                 "MUSTER_REPLICA_LAG_TIME_MAX_MS": "1",
