@@ -191,20 +191,24 @@ FROM numbered JOIN alike USING (n)"""
 """What takes a number again is younger than every commit for it, also where the server's clock was set back.
 Only what is committed for such numbers is looked through: to find the newest of all takes a look at each."""
 
-CHANGE_PARTITIONS: Final = f"""{_ALIKE}
-UPDATE partition SET assigned = alike.assigned, leader = alike.leader, leader_epoch = alike.leader_epoch,
-    isr = alike.isr, version = alike.version, adding = alike.adding, removing = alike.removing,
-    throttle = alike.throttle, unproven = alike.unproven, changed_at = now()
-FROM unnest(%(n)s::int[], %(partition)s::int[], %(version_before)s::bigint[])
-    AS u(n, partition, version_before) JOIN alike USING (n)
-WHERE partition.topic_id = alike.topic_id AND partition.partition = u.partition
-    AND partition.version = u.version_before AND partition.leader_epoch <= alike.leader_epoch"""
-"""As many rows as were given, or one of them is not what was decided on."""
+CHANGE_PARTITIONS: Final = f"""{_ALIKE}, changed AS MATERIALIZED (
+    SELECT alike.*, partition, version_before
+    FROM unnest(%(n)s::int[], %(partition)s::int[], %(version_before)s::bigint[])
+        AS u(n, partition, version_before) LEFT JOIN alike USING (n))
+UPDATE partition SET assigned = changed.assigned, leader = changed.leader,
+    leader_epoch = changed.leader_epoch, isr = changed.isr, version = changed.version,
+    adding = changed.adding, removing = changed.removing, throttle = changed.throttle,
+    unproven = changed.unproven, changed_at = now()
+FROM changed
+WHERE partition.topic_id = changed.topic_id AND partition.partition = changed.partition
+    AND partition.version = changed.version_before AND partition.leader_epoch <= changed.leader_epoch
+    AND partition.topic_id = ANY (%(topics)s::uuid[])
+    AND partition.partition BETWEEN %(lowest)s AND %(highest)s"""
+"""As many rows as were given, or one of them is not what was decided on.
 
-PLAN_FOR_BULK: Final = (
-    "SET LOCAL enable_nestloop = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off"
-)
-"""The planner cannot know how many numbers come with a few alike rows: thousands are found by hashing."""
+LEFT, as each number has its place: so the planner knows how many they are, and whether it is better to look
+each of them up or to read all of their topics between the lowest and the highest.
+"""
 
 NOTE_PROGRESS: Final = """
 INSERT INTO partition_progress (partition_id, high_watermark, size_bytes, at)

@@ -27,7 +27,7 @@ from runtime.postgres import LaneConnection
 from runtime.succession import Proof
 
 BULK = 500
-"""From so many partitions on, the planner is told that they are many."""
+"""What changes so many partitions is planned for itself."""
 
 
 class ControllerStore:
@@ -269,12 +269,16 @@ def _add_partitions(cursor: Cursor[Any], created: Sequence[facts.PartitionsCreat
 def _change_partitions(cursor: Cursor[Any], changed: Sequence[facts.PartitionsChanged]) -> None:
     count = sum(len(record.alike.partitions) for record in changed)
     bases = chain.from_iterable(record.base_versions for record in changed)
-    is_bulk = count >= BULK
-    if is_bulk:
-        cursor.execute(statements.PLAN_FOR_BULK)
-    values = {**_columns(changed), "version_before": numbers(bases)}
-    # A plan for thousands must not be kept for the next statement, which may change one.
-    cursor.execute(statements.CHANGE_PARTITIONS, values, prepare=False if is_bulk else None)
+    some = list(chain.from_iterable(record.alike.partitions for record in changed))
+    values = {
+        **_columns(changed),
+        "version_before": numbers(bases),
+        "topics": uuids({record.alike.topic_id for record in changed}),
+        "lowest": min(some),
+        "highest": max(some),
+    }
+    # A plan that was kept may be of a time when there were few partitions, and look at all for each.
+    cursor.execute(statements.CHANGE_PARTITIONS, values, prepare=False if count >= BULK else None)
     require(cursor, count, "partition")
 
 
