@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from controller.core.proposing import StoredPartitions
+from controller.core.proposing import Seats
 from muster.messages.link.rows import PartitionRow
 
 READ_BROKERS: Final = """
@@ -49,23 +49,18 @@ FROM partition"""
 """One text for all rows: msgspec reads it several times faster than a driver makes tuples of arrays."""
 
 
-def _alike(condition: str) -> str:
-    """A statement that reads the partitions of `condition`, alike ones together, as StoredPartitions."""
+def _seats(condition: str) -> str:
+    """A statement that reads how the partitions of `condition` stand, each way once, as Seats."""
     return f"""
-SELECT coalesce(json_agg(json_build_array(
-    json_build_array(topic_id, assigned, leader, leader_epoch, isr, partitions, adding, removing, throttle),
-    versions)), '[]')::text
-FROM (SELECT topic_id, assigned, leader, leader_epoch, isr, adding, removing, throttle,
-          array_agg(partition) AS partitions, array_agg(version) AS versions
-      FROM partition WHERE {condition}
-      GROUP BY topic_id, assigned, leader, leader_epoch, isr, adding, removing, throttle) AS alike"""
+SELECT coalesce(json_agg(json_build_array(topic_id, assigned, leader, isr, adding)), '[]')::text
+FROM (SELECT DISTINCT topic_id, assigned, leader, isr, adding FROM partition WHERE {condition}) AS seats"""
 
 
-READ_ALIKE_OF_BROKER: Final = _alike("assigned @> ARRAY[%(broker_id)s::int]")
+READ_SEATS_OF_BROKER: Final = _seats("isr @> ARRAY[%(broker_id)s::int]")
 
-READ_ALIKE_OF_TOPIC: Final = _alike("topic_id = %(topic_id)s")
+READ_SEATS_OF_TOPIC: Final = _seats("topic_id = %(topic_id)s")
 
-READ_ALIKE_LEADERLESS: Final = _alike("leader = -1")
+READ_SEATS_LEADERLESS: Final = _seats("leader = -1")
 
 READ_SECRETS: Final = "SELECT broker_id, secret_hash FROM broker"
 
@@ -267,7 +262,7 @@ def places(sizes: Iterable[int]) -> str:
 
 
 _partition_rows = msgspec.json.Decoder(list[PartitionRow])
-_stored_partitions = msgspec.json.Decoder(list[StoredPartitions])
+_seats_found = msgspec.json.Decoder(list[Seats])
 
 
 def partition_rows(answer: tuple[str] | None) -> list[PartitionRow]:
@@ -275,6 +270,6 @@ def partition_rows(answer: tuple[str] | None) -> list[PartitionRow]:
     return _partition_rows.decode(answer[0]) if answer else []
 
 
-def stored_partitions(answer: tuple[str] | None) -> list[StoredPartitions]:
-    """The alike partitions that one of the statements above has read."""
-    return _stored_partitions.decode(answer[0]) if answer else []
+def seats_found(answer: tuple[str] | None) -> list[Seats]:
+    """What one of the statements READ_SEATS has read."""
+    return _seats_found.decode(answer[0]) if answer else []

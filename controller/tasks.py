@@ -22,7 +22,7 @@ FUNCTION = "controller.tasks:propose_leaders"
 
 
 def propose_leaders(connection: Connection[Any], item: WorkRow) -> Callable[[], Any]:
-    """Read every partition that the item's task concerns; what is computed is its leader and ISR, as JSON."""
+    """Read how all partitions stand that the item's task concerns; computed are leaders and ISRs, as JSON."""
     task = Task(item.kind)
     settings = configuration.from_environment().core
     with connection.cursor() as cursor:
@@ -35,11 +35,11 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Callable[[], 
         cluster = cursor.execute(statements.READ_CLUSTER_CONFIGS).fetchone()
         match task:
             case Task.BROKER_CHANGE:
-                cursor.execute(statements.READ_ALIKE_OF_BROKER, {"broker_id": int(item.key)})
+                cursor.execute(statements.READ_SEATS_OF_BROKER, {"broker_id": int(item.key)})
             case Task.TOPIC_CHANGE:
-                cursor.execute(statements.READ_ALIKE_OF_TOPIC, {"topic_id": UUID(item.key)})
+                cursor.execute(statements.READ_SEATS_OF_TOPIC, {"topic_id": UUID(item.key)})
             case Task.CONTROLLER_FAILOVER:
-                cursor.execute(statements.READ_ALIKE_LEADERLESS)
+                cursor.execute(statements.READ_SEATS_LEADERLESS)
         found = cursor.fetchone()
     levels = levels_of(cluster[0] if cluster else {}, settings)
     policies: dict[UUID, Policy] = {}
@@ -54,7 +54,7 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Callable[[], 
     gone = {int(item.key)} if task is Task.BROKER_CHANGE else set()
 
     def compute() -> Any:
-        stored = statements.stored_partitions(found)
-        return msgspec.to_builtins(propose(task, item.key, stored, live - gone, policy))
+        seats = statements.seats_found(found)
+        return msgspec.to_builtins(propose(task, item.key, seats, live - gone, policy))
 
     return compute

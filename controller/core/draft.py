@@ -305,35 +305,47 @@ class Draft:
         without one; a change of the ISR alone keeps the epoch.
         Where epochs are used up nobody leads any more.
         """
-        elected = choice.leader != row.leader
+        self._choose(self.partitions.of_topic(row.topic_id), row, choice)
+
+    def _choose(self, drafted: dict[int, PartitionRow], row: PartitionRow, choice: Choice) -> None:
+        leader, isr, why = choice
+        elected = leader != row.leader
         if elected and not can_be_led_anew(row):
             # As it stands: of an unproven one the caller's row names whom the note of a loss asks.
-            self.partitions.put(led_by_nobody(self.partition(row.key) or row, self.version))
+            drafted[row.partition] = led_by_nobody(self.partition(row.key) or row, self.version)
             return
-        self.partitions.put(
-            PartitionRow(
-                row.topic_id,
-                row.partition,
-                row.assigned,
-                choice.leader,
-                row.leader_epoch + elected,
-                choice.isr,
-                self.version,
-                row.adding,
-                row.removing,
-                row.throttle,
-                row.base_epoch,
-                row.unproven if row.is_unproven and choice.leader == NO_LEADER else PROVEN,
-            )
+        drafted[row.partition] = PartitionRow(
+            row.topic_id,
+            row.partition,
+            row.assigned,
+            leader,
+            row.leader_epoch + elected,
+            isr,
+            self.version,
+            row.adding,
+            row.removing,
+            row.throttle,
+            row.base_epoch,
+            row.unproven if leader == NO_LEADER and row.is_unproven else PROVEN,
         )
-        if why := choice.possible_loss or self.losses.doubt(row, choice.leader):
-            self.note_possible_loss(row, choice.leader, why)
+        if why := why or self.losses.doubt(row, leader):
+            self.note_possible_loss(row, leader, why)
 
     def choose_if_room(self, row: PartitionRow, choice: Choice) -> bool:
         """`choose`, for those who may have ten thousand rows to change. False: the turn is full."""
         if not self.take_room():
             return False
         self.choose(row, choice)
+        return True
+
+    def choose_all_if_room(self, topic_id: UUID, choices: Iterable[tuple[PartitionRow, Choice]]) -> bool:
+        """`choose_if_room` for partitions of one topic, which costs the loop less than one by one."""
+        drafted = self.partitions.of_topic(topic_id)
+        for row, choice in choices:
+            if self._room <= 0:
+                return False
+            self._room -= 1
+            self._choose(drafted, row, choice)
         return True
 
     def take_room(self) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Final
 from uuid import UUID
 
 from controller.core.draft import Draft
@@ -17,14 +16,11 @@ from controller.core.election import (
     never_led,
 )
 from controller.core.events import ProposalsReady
-from controller.core.proposing import LeaderProposal, Task
+from controller.core.proposing import LeaderProposal, Seats, Task
 from controller.core.records import WorkAdopted, WorkOffered
-from controller.core.state import NOTHING_LOST, Adopting, LostTail, Proposed
+from controller.core.state import NOTHING_LOST, Adopting, LostTail
 from muster.kernel.topic_configs import floor
 from muster.messages.link.rows import NO_LEADER, PartitionKey, PartitionRow
-
-_NOWHERE: Final = -1
-_NOTHING: Final = Proposed({}, {})
 
 
 def remove(draft: Draft, broker_id: int, lost: LostTail) -> bool:
@@ -60,7 +56,8 @@ def _sweep(
 ) -> bool:
     """`judge` each partition that `broker_id` leads or is in sync with; False: the turn is full."""
     live = draft.live()
-    for topic_id in draft.topic_ids():
+
+    def choices(topic_id: UUID) -> Iterator[tuple[PartitionRow, Choice]]:
         # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
         judged: dict[tuple[object, ...], Choice | None] = {}
         for row in tuple(draft.partitions_of_topic(topic_id)):
@@ -73,9 +70,10 @@ def _sweep(
             if alike not in judged:
                 judged[alike] = judge(row, usable, lost_here)
             choice = judged[alike]
-            if choice is not None and not draft.choose_if_room(row, choice):
-                return False
-    return True
+            if choice is not None:
+                yield row, choice
+
+    return all(draft.choose_all_if_room(topic_id, choices(topic_id)) for topic_id in draft.topic_ids())
 
 
 def state_unusable(
@@ -160,7 +158,7 @@ def adopt(draft: Draft, adopting: Adopting) -> None:
     """Take over each proposal that still fits; what the task was for and no longer fits is decided here.
 
     What is too much for one turn is left to the next, and the work counts as adopted with the last of it: a
-    new owner begins again, and what was adopted by then is based on another version and stays as it is.
+    new owner begins again, and what was adopted by then stands otherwise and stays as it is.
     """
     event = adopting.event
     is_back = event.task is Task.BROKER_CHANGE and int(event.key) in draft.memory.sessions
@@ -173,13 +171,8 @@ def adopt(draft: Draft, adopting: Adopting) -> None:
 
 
 def begin_adopting(event: ProposalsReady) -> Adopting:
-    """A worker's proposals by topic and partition, none of which is adopted yet."""
-    proposed: dict[UUID, Proposed] = {}
-    for place, one in enumerate(event.proposals):
-        of_topic = proposed.get(one.topic_id) or proposed.setdefault(one.topic_id, Proposed({}, {}))
-        of_topic.base_versions.update(zip(one.partitions, one.base_versions, strict=False))
-        of_topic.places.update(dict.fromkeys(one.partitions, place))
-    return Adopting(event, proposed)
+    """A worker's proposals, none of which is adopted yet."""
+    return Adopting(event, {one.seats: one for one in event.proposals})
 
 
 def _adopt_what_fits(draft: Draft, adopting: Adopting) -> Adopting | None:
@@ -189,17 +182,14 @@ def _adopt_what_fits(draft: Draft, adopting: Adopting) -> Adopting | None:
     if topic_ids is None:
         topic_ids = [UUID(event.key)] if event.task is Task.TOPIC_CHANGE else draft.topic_ids()
     for number, topic_id in enumerate(topic_ids):
-        for row, choice in _choices(draft, event, topic_id, adopting.proposed.get(topic_id, _NOTHING)):
-            if not draft.choose_if_room(row, choice):
-                return replace(adopting, left=topic_ids[number:])
+        if not draft.choose_all_if_room(topic_id, _choices(draft, adopting, topic_id)):
+            return replace(adopting, left=topic_ids[number:])
     return None
 
 
-def _choices(
-    draft: Draft, event: ProposalsReady, topic_id: UUID, proposed: Proposed
-) -> Iterator[tuple[PartitionRow, Choice]]:
+def _choices(draft: Draft, adopting: Adopting, topic_id: UUID) -> Iterator[tuple[PartitionRow, Choice]]:
     """What becomes of the partitions of one topic that the task concerns and that change."""
-    live = draft.live()
+    event, live = adopting.event, draft.live()
     gone = int(event.key) if event.task is Task.BROKER_CHANGE else None
     # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
     judged: dict[tuple[object, ...], Choice | None] = {}
@@ -207,22 +197,17 @@ def _choices(
         if gone is not None and row.leader != gone and gone not in row.isr:
             # As it is where a turn before this one has adopted it.
             continue
-        place = _NOWHERE
-        if proposed.base_versions.get(row.partition) == row.version:
-            place = proposed.places[row.partition]
         usable = draft.usable(live, row)
         alike = (
-            place,
             usable is live or frozenset(usable),
             row.leader,
-            row.leader_epoch,
             row.isr,
             row.assigned,
             row.adding,
             row.unproven,
         )
         if alike not in judged:
-            proposal = event.proposals[place] if place != _NOWHERE else None
+            proposal = adopting.proposed.get(Seats.of(row))
             judged[alike] = _judged(row, proposal, usable, event, draft.policy_for(row))
         choice = judged[alike]
         if choice is not None:
@@ -232,7 +217,7 @@ def _choices(
 def _judged(
     row: PartitionRow, proposal: LeaderProposal | None, live: set[int], event: ProposalsReady, policy: Policy
 ) -> Choice | None:
-    """The proposal that is based on this row if it fits, or what this turn decides; None: no change."""
+    """The proposal for what stands as this row if it fits, or what this turn decides; None: no change."""
     if row.is_unproven:
         return None
     if proposal is not None and _fits(row, proposal, live, event, policy):
@@ -245,7 +230,7 @@ def _judged(
 def _fits(
     row: PartitionRow, proposal: LeaderProposal, live: set[int], event: ProposalsReady, policy: Policy
 ) -> bool:
-    """True if the turn could have decided the same: nobody died since. The proposal is based on this row."""
+    """True if the turn could have decided the same: nobody died since. It is for what stands as this row."""
     if never_led(row):
         return (
             event.task is not Task.BROKER_CHANGE

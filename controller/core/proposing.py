@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from controller.core.election import Choice, Policy, after_loss, first_leader, never_led
-from muster.messages.link.rows import AlikePartitions
+from muster.messages.link.rows import PartitionRow
 
 
 class Task(StrEnum):
@@ -25,46 +25,55 @@ class Task(StrEnum):
     """No key: all partitions that never had a leader."""
 
 
-class StoredPartitions(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Alike partitions as a worker reads them, and the version of each."""
+class Seats(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How partitions of one topic stand, as far as an election looks at them; which they are it does not ask.
 
-    alike: AlikePartitions
-    versions: tuple[int, ...]
+    A hundred thousand partitions share a few: what is chosen for one of them is chosen for all.
+    """
+
+    topic_id: UUID
+    assigned: tuple[int, ...]
+    leader: int
+    isr: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, row: PartitionRow) -> "Seats":
+        """Those of one partition."""
+        return cls(row.topic_id, row.assigned, row.leader, row.isr, row.adding)
+
+    def row(self) -> PartitionRow:
+        """Some partition that stands so."""
+        return PartitionRow(self.topic_id, 0, self.assigned, self.leader, 0, self.isr, 0, self.adding)
 
 
 class LeaderProposal(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A leader and an ISR for partitions of one topic, each for the row of its base version and no other."""
+    """A leader and an ISR for every partition that stands so, and for no other."""
 
-    topic_id: UUID
+    seats: Seats
     leader: int
     isr: tuple[int, ...]
-    partitions: tuple[int, ...]
-    base_versions: tuple[int, ...]
 
 
 def propose(
     task: Task,
     key: str,
-    stored: Iterable[StoredPartitions],
+    found: Iterable[Seats],
     live: Container[int],
     policy_of: Callable[[UUID], Policy],
 ) -> tuple[LeaderProposal, ...]:
-    """Proposals for all that is `stored` and concerns `task`; what does not change is left out.
+    """Proposals for all that was `found` and concerns `task`; what does not change is left out.
 
     An election with a possible loss is never proposed: it is decided in the turn that journals it.
     """
     proposals = []
-    for one in stored:
-        alike, versions = one.alike, one.versions
-        # What is chosen for one of them is chosen for all.
-        row = alike.row(alike.partitions[0], versions[0])
+    for seats in found:
+        row = seats.row()
         choice: Choice | None
         if task is Task.BROKER_CHANGE:
-            choice = after_loss(row, int(key), live, policy_of(alike.topic_id))
+            choice = after_loss(row, int(key), live, policy_of(seats.topic_id))
         else:
             choice = first_leader(row, live) if never_led(row) else None
         if choice is not None and not choice.possible_loss:
-            proposals.append(
-                LeaderProposal(alike.topic_id, choice.leader, choice.isr, alike.partitions, versions)
-            )
+            proposals.append(LeaderProposal(seats, choice.leader, choice.isr))
     return tuple(proposals)

@@ -12,6 +12,7 @@ import msgspec
 from controller.core.events import LinkId, PlanComputed, ProposalsReady
 from controller.core.loss_rows import Loss, LossTable
 from controller.core.plan_rows import PlanTable
+from controller.core.proposing import LeaderProposal, Seats
 from controller.core.records import (
     BrokerChanged,
     BrokerConfigsChanged,
@@ -234,7 +235,8 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
             changed = zip(record.alike.rows(record.version), record.base_versions, strict=True)
             for row, base_version in changed:
                 before = known[row.partition]
-                invariant(before.version == base_version, "a partition changed underneath the turn")
+                if before.version != base_version:
+                    invariant(False, "a partition changed underneath the turn")
                 known[row.partition] = row
                 if row.assigned[0] != before.assigned[0]:
                     rows.preferred.update({row.assigned[0]: 1, before.assigned[0]: -1})
@@ -345,22 +347,15 @@ class LostTail(NamedTuple):
 NOTHING_LOST: Final = LostTail()
 
 
-class Proposed(NamedTuple):
-    """Of one topic, by the partition's number: the version that a proposal is based on, and its place."""
-
-    base_versions: dict[int, int]
-    places: dict[int, int]
-
-
 @dataclass(frozen=True, slots=True)
 class Adopting:
-    """Proposals of a worker that are being adopted, by topic and partition, and which topics are left.
+    """Proposals of a worker that are being adopted, by what they are for, and which topics are left.
 
     None: all. By their ids, as rows that were read again may stand in another order.
     """
 
     event: ProposalsReady
-    proposed: Mapping[UUID, Proposed]
+    proposed: Mapping[Seats, LeaderProposal]
     left: Sequence[UUID] | None = None
 
 

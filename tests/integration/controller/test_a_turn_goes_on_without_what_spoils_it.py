@@ -33,7 +33,7 @@ from runtime.ports import ConnectionLost, LiveNode
 from runtime.postgres import LaneConnection, Postgres
 from runtime.refusals import RefusalNotes, Refused
 from runtime.requests import NewRequest
-from tests.unit.messages.made_rows import stored
+from tests.unit.messages.made_rows import gathered
 
 RUN = "aaaaaaaaaaaaaaaa"
 ORDERS = UUID(int=1)
@@ -125,11 +125,11 @@ async def night(fresh_database: str) -> AsyncIterator[Night]:
         lanes = Lanes(database, "node-1", RUN, freshness, clock.now, lambda _: None, on_refused=notes.add)
         lanes.start()
         made = Night(connection, lanes, notes)
-        new = stored([PartitionRow(ORDERS, 0, (1,), -1, 0, (), 1)])
+        new = gathered([PartitionRow(ORDERS, 0, (1,), -1, 0, (), 1)])
         made.has(
             facts.BrokerChanged(BrokerRow(1, 1, str(UUID(int=7)), {})),
             facts.TopicCreated(TopicRow(ORDERS, "orders", 1, 1)),
-            *(facts.PartitionsCreated(one.alike, 1) for one in new),
+            *(facts.PartitionsCreated(one, 1) for one in new),
         )
         yield made
         await lanes.stop()

@@ -65,6 +65,5 @@ def led_anew(rows: ClusterRows, topic_id: UUID, numbers: range) -> tuple[facts.C
         for row in before
     ]
     return facts.TurnStamped(version), *(
-        facts.PartitionsChanged(one.alike, version, (0,) * len(one.alike.partitions))
-        for one in made_rows.stored(led)
+        facts.PartitionsChanged(one, version, (0,) * len(one.partitions)) for one in made_rows.gathered(led)
     )

@@ -22,7 +22,7 @@ from runtime import cluster
 from runtime.ports import VersionConflict
 from runtime.postgres import LaneConnection
 from tests.integration.coordinator.control_plane import eventually
-from tests.unit.messages.made_rows import changed, stored
+from tests.unit.messages.made_rows import changed, gathered
 
 ORDERS = UUID(int=1)
 ORDERS_NAME = TopicName("orders")
@@ -62,13 +62,13 @@ def turn(connection: LaneConnection, rows: ClusterRows, *records: facts.ClusterR
 
 def with_orders(connection: LaneConnection, partitions: int = 3) -> ClusterRows:
     rows = store.load(connection)
-    new = stored(new_partition(number) for number in range(partitions))
+    new = gathered(new_partition(number) for number in range(partitions))
     turn(
         connection,
         rows,
         *(facts.BrokerChanged(broker(broker_id)) for broker_id in (1, 2, 3)),
         facts.TopicCreated(TopicRow(ORDERS, "orders", partitions, 3, {"min.insync.replicas": "2"})),
-        *(facts.PartitionsCreated(one.alike, 1) for one in new),
+        *(facts.PartitionsCreated(one, 1) for one in new),
     )
     return rows
 
@@ -192,8 +192,8 @@ def test_a_topic_has_the_configs_of_the_turn_that_changed_it_last(connection: La
 
 def test_thousands_of_partitions_change_in_one_turn(connection: LaneConnection) -> None:
     rows = with_orders(connection, 3_000)
-    led = stored(PartitionRow(ORDERS, n, (1, 2, 3), 1 + n % 3, 1, (1, 2, 3), 1) for n in range(3_000))
-    turn(connection, rows, *(facts.PartitionsChanged(one.alike, 2, one.versions) for one in led))
+    led = gathered(PartitionRow(ORDERS, n, (1, 2, 3), 1 + n % 3, 1, (1, 2, 3), 1) for n in range(3_000))
+    turn(connection, rows, *(facts.PartitionsChanged(one, 2, (1,) * len(one.partitions)) for one in led))
     assert store.load(connection) == rows
     each = (PartitionRow(ORDERS, n, (1, 2, 3), 1 + n % 3, 1 + n % 9, (1, 2, 3), 3) for n in range(3_000))
     turn(connection, rows, *(changed(row, 2) for row in each))
@@ -230,13 +230,13 @@ def test_a_deleted_topic_leaves_no_row_and_its_name_is_free_in_the_same_turn(
     rows = with_orders(connection)
     store.note_progress(connection, [HighWatermark(ORDERS, 0, 7)])
     again = uuid4()
-    new = stored([new_partition(0, again, version=2)])
+    new = gathered([new_partition(0, again, version=2)])
     turn(
         connection,
         rows,
         facts.TopicDeleted(ORDERS, "orders", 3),
         facts.TopicCreated(TopicRow(again, "orders", 1, 3)),
-        *(facts.PartitionsCreated(one.alike, 2) for one in new),
+        *(facts.PartitionsCreated(one, 2) for one in new),
     )
     assert store.load(connection) == rows
     assert list(rows.topics) == [again]
@@ -306,12 +306,12 @@ def test_a_topic_that_is_gone_already_is_not_deleted_again(connection: LaneConne
 
 def test_a_topic_grows(connection: LaneConnection) -> None:
     rows = with_orders(connection)
-    new = stored([new_partition(3, version=2)])
+    new = gathered([new_partition(3, version=2)])
     turn(
         connection,
         rows,
         facts.TopicChanged(TopicRow(ORDERS, "orders", 4, 3, {"min.insync.replicas": "2"})),
-        *(facts.PartitionsCreated(one.alike, 2) for one in new),
+        *(facts.PartitionsCreated(one, 2) for one in new),
     )
     assert store.load(connection) == rows
     assert catalog.layouts(connection)["orders"].partition_count == 4  # type: ignore[index]
@@ -328,12 +328,12 @@ def test_partitions_are_removed_and_others_take_their_numbers(connection: LaneCo
     assert connection.execute("SELECT count(*) FROM partition_progress").fetchall() == [(1,)]
 
     again = PartitionRow(ORDERS, 1, (1, 2, 3), -1, 7, (), 3, base_epoch=7)
-    [created] = stored([again])
+    [created] = gathered([again])
     turn(
         connection,
         rows,
         facts.TopicChanged(replace(rows.topics[ORDERS], partition_count=2)),
-        facts.PartitionsCreated(created.alike, 3),
+        facts.PartitionsCreated(created, 3),
     )
     assert store.load(connection) == rows and rows.partitions[ORDERS, 1] == again
     assert catalog.layouts(connection)[ORDERS_NAME].added_again == ((1, 7),)

@@ -19,7 +19,7 @@ from controller.core.plan_rows import PlanPhase
 from controller.core.plans import COMPUTE_PLAN
 from controller.core.proposals import StoredBroker, StoredPartition
 from controller.core.proposals import propose as compute
-from controller.core.proposing import StoredPartitions, Task, propose
+from controller.core.proposing import Task, propose
 from controller.core.records import BrokerUnregistered, WorkOffered
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterState
@@ -43,9 +43,10 @@ from muster.messages.link.plans import (
 )
 from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.quotas import AlterClientQuotas, QuotaAlteration, QuotaOperation
-from muster.messages.link.rows import AlikePartitions, PartitionRow
+from muster.messages.link.rows import PartitionRow
 from runtime import cluster
 from runtime.postgres import LaneConnection
+from tests.unit.messages.made_rows import seats
 
 BROKERS = (1, 2, 3, 4)
 NAMES = ("orders", "clicks", "click.s", "click_s")
@@ -162,12 +163,10 @@ class Chance:
             return None
         if offered.kind == COMPUTE_PLAN:
             return self._plan(item_id, UUID(offered.key))
-        stored = [
-            StoredPartitions(_alike(row), (row.version,)) for row in self.state.rows.partitions.values()
-        ]
+        found = seats(self.state.rows.partitions.values())
         live = {b for b, row in self.state.rows.brokers.items() if row.live}
         policy = Draft(self.state, self.now, SETTINGS).policy
-        proposals = propose(Task(offered.kind), offered.key, stored, live, policy)
+        proposals = propose(Task(offered.kind), offered.key, found, live, policy)
         return told.ProposalsReady(item_id, Task(offered.kind), offered.key, proposals)
 
     def _finished(self, offered: WorkOffered) -> str | None:
@@ -323,13 +322,6 @@ class Chance:
 
     def fresh(self) -> UUID:
         return UUID(int=self.dice.getrandbits(128))
-
-
-def _alike(row: PartitionRow) -> AlikePartitions:
-    return AlikePartitions(
-        row.topic_id, row.assigned, row.leader, row.leader_epoch, row.isr, (row.partition,), row.adding,
-        row.removing, row.throttle,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(4))

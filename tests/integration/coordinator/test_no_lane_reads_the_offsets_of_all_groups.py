@@ -81,11 +81,11 @@ def test_a_number_is_taken_again_without_a_look_at_what_is_committed_for_others(
     rows = controllers_store.load(connection)
     version = rows.metadata_version + 1
     topic = replace(rows.topics[ORDERS], version=version)
-    [again] = made_rows.stored([PartitionRow(ORDERS, 0, (1,), -1, 7, (), version, base_epoch=7)])
+    [again] = made_rows.gathered([PartitionRow(ORDERS, 0, (1,), -1, 7, (), version, base_epoch=7)])
     turn = (
         facts.TurnStamped(version),
         facts.TopicChanged(topic),
-        facts.PartitionsCreated(again.alike, version),
+        facts.PartitionsCreated(again, version),
     )
     before = offsets_read(connection)
     controllers_store.save(connection, rows, turn)

@@ -211,11 +211,11 @@ def test_a_number_is_taken_again_behind_what_was_committed_before_the_clock_was_
     rows = controllers_store.load(connection)
     version = rows.metadata_version + 1
     topic = replace(rows.topics[P.topic_id], version=version)
-    [again] = made_rows.stored([PartitionRow(P.topic_id, 0, (1,), -1, 7, (), version, base_epoch=7)])
+    [again] = made_rows.gathered([PartitionRow(P.topic_id, 0, (1,), -1, 7, (), version, base_epoch=7)])
     turn = (
         facts.TurnStamped(version),
         facts.TopicChanged(topic),
-        facts.PartitionsCreated(again.alike, version),
+        facts.PartitionsCreated(again, version),
     )
     controllers_store.save(connection, rows, turn)
     assert GroupStore().load(connection, "readers").offsets == {}

@@ -43,7 +43,7 @@ from muster.messages.link.log_ends import LogEnds
 from muster.messages.link.rows import EVERY_BROKER
 from muster.messages.link.to_broker import ToBroker
 from tests.simulation.replication.plan_walks import compute_plan
-from tests.unit.messages.made_rows import stored
+from tests.unit.messages.made_rows import seats
 
 
 @dataclass(eq=False)
@@ -221,7 +221,7 @@ def compute(
         return policy_of(database.rows.topics[topic_id].configs, levels)
 
     live = {b for b, row in database.rows.brokers.items() if row.live and not row.leaving}
-    rows = stored(database.rows.partitions.values())
+    found = seats(database.rows.partitions.values())
     return ProposalsReady(
-        "item", Task(work.kind), work.key, propose(Task(work.kind), work.key, rows, live, policy)
+        "item", Task(work.kind), work.key, propose(Task(work.kind), work.key, found, live, policy)
     )

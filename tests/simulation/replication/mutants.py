@@ -20,6 +20,7 @@ from broker.core.replica import FetchPosition, Obeyed, Replica, Role
 from controller.core import brokers, election, leaders, leaving, partitions, preferred
 from controller.core.draft import Draft, policy_of
 from controller.core.election import Choice, Policy
+from controller.core.proposing import LeaderProposal, Seats
 from controller.core.state import Adopting, LostTail, Memory, Session
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
@@ -163,14 +164,13 @@ def _let_go(draft: Draft, go_on: Any) -> None:
 def _() -> Iterator[None]:
     adopt = leaders.adopt
 
+    class ForWhateverItIs(dict[Seats, LeaderProposal]):
+        def get(self, seats: Seats, default: Any = None) -> Any:
+            alike = (one for one in self.values() if one.seats.assigned == seats.assigned)
+            return next(alike, default)
+
     def adopt_unjudged(draft: Draft, adopting: Adopting) -> None:
-        event = adopting.event
-        proposals = []
-        for one in event.proposals:
-            rows = [draft.partition((one.topic_id, number)) for number in one.partitions]
-            versions = tuple(row.version if row is not None else -1 for row in rows)
-            proposals.append(msgspec.structs.replace(one, base_versions=versions))
-        adopt(draft, replace(adopting, event=replace(event, proposals=tuple(proposals))))
+        adopt(draft, replace(adopting, proposed=ForWhateverItIs(adopting.proposed)))
 
     with patch.object(leaders, "adopt", adopt_unjudged), patch.object(leaders, "_fits", lambda *_: True):
         yield

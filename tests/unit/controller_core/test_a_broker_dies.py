@@ -5,13 +5,13 @@ import pytest
 
 from controller.core.election import Policy
 from controller.core.events import BrokerGone, Event, HangUp, LinkClosed, ProposalsReady, TimePassed, TookOver
-from controller.core.proposing import LeaderProposal, Task, propose
+from controller.core.proposing import LeaderProposal, Seats, Task, propose
 from controller.core.records import PartitionsChanged, PossibleLoss, WorkAdopted, WorkOffered
 from controller.core.settings import ControllerSettings
 from controller.core.turn import heard, postpone
 from muster.messages.link.to_broker import Changes
 from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
-from tests.unit.messages.made_rows import stored
+from tests.unit.messages.made_rows import seats
 
 BULK = ControllerSettings(max_elections_in_the_turn=0)
 FEW_A_TURN = ControllerSettings(max_elections_in_the_turn=0, max_changed_in_bulk=10)
@@ -115,8 +115,8 @@ def test_many_elections_are_a_workers_work_and_adopted_in_one_turn() -> None:
     assert [one.key for one in death.records if isinstance(one, WorkOffered)] == ["1"]
     assert cluster.partition().leader == 1, "not yet"
 
-    rows = stored(cluster.state.rows.partitions.values())
-    proposals = propose(Task.BROKER_CHANGE, "1", rows, {2, 3}, lambda topic: Policy(1, False))
+    found = seats(cluster.state.rows.partitions.values())
+    proposals = propose(Task.BROKER_CHANGE, "1", found, {2, 3}, lambda topic: Policy(1, False))
     travelled = msgspec.convert(msgspec.to_builtins(proposals), tuple[LeaderProposal, ...])
     decision = cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", travelled))
 
@@ -133,8 +133,8 @@ def test_what_changed_underneath_a_proposal_is_decided_again() -> None:
     cluster.turn(LinkClosed("link-1a"))
     cluster.later(1_000)
     cluster.turn(TimePassed())
-    stale = LeaderProposal(ORDERS, 2, (2, 3), (0,), (4,))
-    dead = LeaderProposal(ORDERS, 1, (1, 2, 3), (1,), (5,))
+    stale = LeaderProposal(Seats(ORDERS, (1, 2, 3), 1, (1, 3)), 3, (3,))
+    dead = LeaderProposal(Seats(ORDERS, (1, 2, 3), 1, (1, 2, 3)), 1, (1, 2, 3))
     decision = cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", (stale, dead)))
 
     [changed] = [record.alike for record in decision.records if isinstance(record, PartitionsChanged)]
@@ -147,8 +147,8 @@ def test_a_proposal_is_adopted_where_it_fits_and_decided_again_where_it_does_not
     cluster.turn(LinkClosed("link-1a"))
     cluster.later(1_000)
     cluster.turn(TimePassed())
-    rows = stored(cluster.state.rows.partitions.values())
-    proposals = propose(Task.BROKER_CHANGE, "1", rows, {2, 3}, lambda topic: Policy(1, False))
+    found = seats(cluster.state.rows.partitions.values())
+    proposals = propose(Task.BROKER_CHANGE, "1", found, {2, 3}, lambda topic: Policy(1, False))
     cluster.turn(LinkClosed("link-2a"))
     cluster.later(1_000)
     cluster.turn(TimePassed())
@@ -163,8 +163,8 @@ def dead_leader_of(partitions: int, settings: ControllerSettings) -> tuple[Clust
     cluster.turn(LinkClosed("link-1a"))
     cluster.later(1_000)
     cluster.turn(TimePassed())
-    rows = stored(cluster.state.rows.partitions.values())
-    proposals = propose(Task.BROKER_CHANGE, "1", rows, {2, 3}, lambda topic: Policy(1, False))
+    found = seats(cluster.state.rows.partitions.values())
+    proposals = propose(Task.BROKER_CHANGE, "1", found, {2, 3}, lambda topic: Policy(1, False))
     return cluster, ProposalsReady(4, Task.BROKER_CHANGE, "1", proposals)
 
 
@@ -210,5 +210,6 @@ def test_proposals_about_a_broker_that_is_back_are_dropped() -> None:
     cluster.later(1_000)
     cluster.turn(TimePassed())
     cluster.turn(hello(1))
-    cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", (LeaderProposal(ORDERS, 2, (2, 3), (0,), (5,)),)))
+    proposal = LeaderProposal(Seats(ORDERS, (1, 2, 3), 1, (1, 2, 3)), 2, (2, 3))
+    cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", (proposal,)))
     assert cluster.partition().leader == 1

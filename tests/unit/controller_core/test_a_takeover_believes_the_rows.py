@@ -1,7 +1,7 @@
 """This room shows whom a new owner of the lease counts as live: who was, and nobody who was fenced."""
 
 from controller.core.events import LinkClosed, ProposalsReady, TimePassed, TookOver
-from controller.core.proposing import LeaderProposal, Task
+from controller.core.proposing import LeaderProposal, Seats, Task
 from controller.core.records import WorkOffered
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterState
@@ -55,6 +55,6 @@ def test_the_election_that_a_worker_finished_meanwhile_is_adopted() -> None:
     cluster.state = ClusterState(cluster.state.rows)
     cluster.turn(TookOver(8))
 
-    proposal = LeaderProposal(ORDERS, 1, (1, 2), (0, 1, 2, 3), (5, 5, 5, 5))
+    proposal = LeaderProposal(Seats(ORDERS, (3, 1, 2), 3, (1, 2, 3)), 1, (1, 2))
     cluster.turn(ProposalsReady(1, Task.BROKER_CHANGE, "3", (proposal,)))
     assert {one.leader for one in cluster.state.rows.partitions.values()} == {1}

@@ -15,7 +15,7 @@ from muster.messages.link.condition import Condition, Disk
 from muster.messages.link.from_broker import CreateTopics, NewTopic, UnusableLogs
 from muster.messages.link.to_broker import Changes, CreateTopicsAnswer
 from tests.unit.controller_core.stage import FRESH, ORDERS, Cluster, heard, row, said
-from tests.unit.messages.made_rows import stored
+from tests.unit.messages.made_rows import seats
 
 CLICKS = uuid5(FRESH, "0")
 
@@ -114,9 +114,7 @@ def test_rows_come_first_then_leaders_then_the_answer() -> None:
     assert any(isinstance(one, WorkOffered) and one.kind == "on_topic_change" for one in created.records)
     assert created.replies == ()
 
-    proposals = propose(
-        Task.TOPIC_CHANGE, str(CLICKS), stored(new), {1, 2, 3}, lambda topic: Policy(1, False)
-    )
+    proposals = propose(Task.TOPIC_CHANGE, str(CLICKS), seats(new), {1, 2, 3}, lambda topic: Policy(1, False))
     adopted = cluster.turn(ProposalsReady(1, Task.TOPIC_CHANGE, str(CLICKS), proposals))
     leaders = [one.leader for one in cluster.state.rows.partitions.values()]
     assert sorted(leaders) == [1, 1, 2, 2, 3, 3]

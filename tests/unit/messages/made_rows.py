@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from controller.core.proposing import StoredPartitions
+from controller.core.proposing import Seats
 from controller.core.records import PartitionsChanged
 from muster.messages.link.rows import AlikePartitions, PartitionRow
 
@@ -17,14 +17,18 @@ def changed(row: PartitionRow, base_version: int) -> PartitionsChanged:
     return PartitionsChanged(alone(row), row.version, (base_version,))
 
 
-def stored(rows: Iterable[PartitionRow]) -> list[StoredPartitions]:
-    """Rows as a worker reads them: alike ones together."""
-    gathered: dict[object, list[PartitionRow]] = {}
+def seats(rows: Iterable[PartitionRow]) -> list[Seats]:
+    """How partitions stand, as a worker reads it: each way once."""
+    return list(dict.fromkeys(map(Seats.of, rows)))
+
+
+def gathered(rows: Iterable[PartitionRow]) -> list[AlikePartitions]:
+    """Rows as they are told and stored: alike ones together."""
+    found: dict[object, list[PartitionRow]] = {}
     for row in rows:
-        seats = row.assigned, row.leader, row.leader_epoch, row.isr, row.adding, row.removing
-        kind = (row.topic_id, *seats, row.throttle, row.base_epoch, row.unproven)
-        gathered.setdefault(kind, []).append(row)
-    return [StoredPartitions(_alike(some), tuple(row.version for row in some)) for some in gathered.values()]
+        kind = row.leader_epoch, row.removing, row.throttle, row.base_epoch, row.unproven
+        found.setdefault((Seats.of(row), *kind), []).append(row)
+    return [_alike(some) for some in found.values()]
 
 
 def _alike(rows: list[PartitionRow]) -> AlikePartitions:
