@@ -17,6 +17,7 @@ from controller.core.dispatch import AlikeChange, TurnChanges
 from controller.core.election import Choice, Policy, can_be_led_anew, led_by_nobody
 from controller.core.events import HangUp, LinkId, Saying
 from controller.core.loss_draft import LossDraft
+from controller.core.partition_table import PartitionTable
 from controller.core.plan_draft import PlanDraft
 from controller.core.records import (
     BrokerChanged,
@@ -39,7 +40,7 @@ from controller.core.records import (
     TurnStamped,
 )
 from controller.core.settings import ControllerSettings
-from controller.core.state import ClusterState, PartitionTable, folded
+from controller.core.state import ClusterState, folded
 from muster.kernel import config_levels, topic_configs
 from muster.kernel.config_levels import Levels
 from muster.kernel.decision import Decision

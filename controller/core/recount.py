@@ -4,7 +4,8 @@ Every replica shows its log; the one that goes furthest leads, as only who holds
 have a batch of the last leader epoch, and of those the longest holds all of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -46,8 +47,8 @@ def doubt(draft: Draft, broker_id: int, lost: LostTail) -> bool:
     """
     if lost == NOTHING_LOST:
         return True
-    for row in tuple(draft.all_partitions()):
-        if row.is_unproven and row.unproven != DOUBTED and broker_id in row.assigned and lost.covers(row):
+    for row in tuple(_unproven(draft)):
+        if row.unproven != DOUBTED and broker_id in row.assigned and lost.covers(row):
             if not draft.take_room():
                 return False
             draft.put_partition(msgspec.structs.replace(row, unproven=DOUBTED, version=draft.version))
@@ -59,7 +60,7 @@ def said_hello(draft: Draft) -> None:
 
     Where none is any more, what was shown is forgotten: an operator, or a late log, may have proved the last.
     """
-    if any(row.is_unproven for row in draft.all_partitions()):
+    if next(_unproven(draft), None) is not None:
         draft.memory.shown.look_by(after(draft.now, draft.settings.unproven_patience_ms))
     else:
         draft.memory.shown.drop_all()
@@ -70,7 +71,7 @@ def go_on(draft: Draft) -> None:
     shown = draft.memory.shown
     if shown.look_at is not None and shown.look_at <= draft.now:
         shown.look_at = None
-        unproven = [row.key for row in draft.all_partitions() if row.is_unproven]
+        unproven = [row.key for row in _unproven(draft)]
         if not unproven:
             shown.drop_all()
             return
@@ -85,6 +86,12 @@ def go_on(draft: Draft) -> None:
                     return
                 draft.other_records.append(_compared(draft, row, ends))
         del shown.unjudged[key]
+
+
+def _unproven(draft: Draft) -> Iterator[PartitionRow]:
+    """Every row that nobody leads for that. No turn makes one: only what was read can be unproven."""
+    rows = chain.from_iterable(map(draft.partitions_of_topic, draft.rows.unproven))
+    return (row for row in rows if row.is_unproven)
 
 
 def best_shown(draft: Draft, row: PartitionRow, live: set[int]) -> Choice | None:

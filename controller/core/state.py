@@ -1,9 +1,8 @@
 """This room holds what the controller knows: rows, which only `apply` changes, and its own memory."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -11,6 +10,7 @@ import msgspec
 
 from controller.core.events import LinkId, PlanComputed, ProposalsReady
 from controller.core.loss_rows import Loss, LossTable
+from controller.core.partition_table import PartitionTable
 from controller.core.plan_rows import PlanTable
 from controller.core.proposing import LeaderProposal, Seats
 from controller.core.records import (
@@ -44,62 +44,15 @@ from muster.kernel.instants import Instant
 from muster.kernel.invariants import invariant
 from muster.messages.link.from_broker import AlterReassignments
 from muster.messages.link.quotas import QuotaKey, QuotaRow
-from muster.messages.link.rows import BrokerConfigs, BrokerRow, PartitionKey, PartitionRow, TopicRow
+from muster.messages.link.rows import (
+    PROVEN,
+    BrokerConfigs,
+    BrokerRow,
+    PartitionKey,
+    PartitionRow,
+    TopicRow,
+)
 from muster.messages.link.to_broker import CreateTopicsAnswer, ReassignmentResult, TopicResults
-
-
-class PartitionTable:
-    """Rows of partitions by topic, then by number.
-
-    In two steps because the hash of a UUID is computed in Python: who goes through the ten thousand
-    partitions of a topic pays for it once.
-    """
-
-    def __init__(self) -> None:
-        self.by_topic: dict[UUID, dict[int, PartitionRow]] = {}
-        self._shared = False
-        self._own: set[UUID] = set()
-
-    def copy(self) -> "PartitionTable":
-        """Another table with the same rows; each copies a topic before it changes one of its rows."""
-        other = PartitionTable()
-        other.by_topic = dict(self.by_topic)
-        self._shared = other._shared = True
-        self._own.clear()
-        return other
-
-    def __getitem__(self, key: PartitionKey) -> PartitionRow:
-        return self.by_topic[key[0]][key[1]]
-
-    def get(self, key: PartitionKey) -> PartitionRow | None:
-        return self.by_topic.get(key[0], {}).get(key[1])
-
-    def values(self) -> Iterator[PartitionRow]:
-        return chain.from_iterable(rows.values() for rows in self.by_topic.values())
-
-    def of_topic(self, topic_id: UUID) -> dict[int, PartitionRow]:
-        """The rows of one topic by number, to be changed in place."""
-        if self._shared and topic_id not in self._own:
-            self._own.add(topic_id)
-            self.by_topic[topic_id] = dict(self.by_topic.get(topic_id, {}))
-        return self.by_topic.setdefault(topic_id, {})
-
-    def versions(self, topic_id: UUID, first: int = 0) -> tuple[int, ...]:
-        """Of the partitions of a topic from `first` on, by number."""
-        rows = self.by_topic.get(topic_id, {})
-        return tuple(rows[number].version for number in sorted(rows) if number >= first)
-
-    def put(self, row: PartitionRow) -> None:
-        self.of_topic(row.topic_id)[row.partition] = row
-
-    def drop_topic(self, topic_id: UUID) -> dict[int, PartitionRow]:
-        """Forget the rows of one topic; returns them."""
-        return self.by_topic.pop(topic_id, {})
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartitionTable) and self.by_topic == other.by_topic
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class ClusterRows:
@@ -127,6 +80,8 @@ class ClusterRows:
         self.losses = LossTable()
         self.preferred: Counter[int] = Counter()
         """How many partitions each broker stands first for; counted as rows come, not when topics do."""
+        self.unproven: Counter[UUID] = Counter()
+        """By topic, of how many partitions replicas have to show their logs: only there they are sought."""
 
     @classmethod
     def of(
@@ -154,6 +109,8 @@ class ClusterRows:
         for partition in partitions:
             rows.partitions.put(partition)
             rows.preferred[partition.assigned[0]] += 1
+            if partition.is_unproven:
+                rows.unproven[partition.topic_id] += 1
         rows.configs = {one.broker_id: one for one in configs}
         for one in reassignments:
             _reassign(rows, one)
@@ -180,6 +137,7 @@ class ClusterRows:
         other.quotas = dict(self.quotas)
         other.losses = LossTable(self.losses)
         other.preferred = self.preferred.copy()
+        other.unproven = self.unproven.copy()
         return other
 
     def put_topic(self, row: TopicRow) -> None:
@@ -191,13 +149,22 @@ class ClusterRows:
         self.losses.drop(topic_id, first)
         known = self.partitions.of_topic(topic_id)
         for number in [one for one in known if one >= first]:
-            self.preferred[known.pop(number).assigned[0]] -= 1
+            self.preferred[known[number].assigned[0]] -= 1
+            self.change_unproven(topic_id, -known.pop(number).is_unproven)
 
     def drop_topic(self, topic_id: UUID) -> None:
         """The topic and its partitions are no more. Raises KeyError."""
         self.losses.drop(topic_id)
         del self.topic_ids[folded(self.topics.pop(topic_id).name)]
+        self.unproven.pop(topic_id, None)
         self.preferred.subtract(row.assigned[0] for row in self.partitions.drop_topic(topic_id).values())
+
+    def change_unproven(self, topic_id: UUID, by: int) -> None:
+        """So many more partitions of a topic are unproven; a topic without any is not named."""
+        if by:
+            self.unproven[topic_id] += by
+            if not self.unproven[topic_id]:
+                del self.unproven[topic_id]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClusterRows) and self._content == other._content
@@ -231,13 +198,17 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
     """Make `record` true. Raises InvariantViolation for one that was decided on another state."""
     match record:
         case PartitionsChanged():
-            known = rows.partitions.of_topic(record.alike.topic_id)
+            topic_id = record.alike.topic_id
+            known = rows.partitions.of_topic(topic_id)
+            looks_for_unproven = topic_id in rows.unproven or record.alike.unproven != PROVEN
             changed = zip(record.alike.rows(record.version), record.base_versions, strict=True)
             for row, base_version in changed:
                 before = known[row.partition]
                 if before.version != base_version:
                     invariant(False, "a partition changed underneath the turn")
                 known[row.partition] = row
+                if looks_for_unproven:
+                    rows.change_unproven(topic_id, row.is_unproven - before.is_unproven)
                 if row.assigned[0] != before.assigned[0]:
                     rows.preferred.update({row.assigned[0]: 1, before.assigned[0]: -1})
         case TurnStamped():

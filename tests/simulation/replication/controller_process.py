@@ -4,7 +4,7 @@ Elections by an operator are the simulation's own turns here: the product does n
 (`Controller.operate`), so what the walks say about a moved leader holds for this code, not for it.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -152,6 +152,9 @@ class Controller:
     def turn(self, events: Sequence[Event], now: Instant) -> None:
         """Decide, write, speak."""
         decision = decide(self.state, events, now, self.settings)
+        rows = decision.state.rows
+        unproven = Counter(row.topic_id for row in rows.partitions.values() if row.is_unproven)
+        assert rows.unproven == unproven, "a hello would not look where it has to"
         if self.write(decision):
             self.state = decision.state
             self.speak(decision)

@@ -36,7 +36,9 @@ def lifted(rows: ClusterRows, by: int) -> ClusterRows:
         after.topics[topic.topic_id] = msgspec.structs.replace(topic, removed_epoch=topic.removed_epoch + by)
     for row in rows.partitions.values():
         if row.isr:
-            after.partitions.put(_lifted(row, by, version))
+            higher = _lifted(row, by, version)
+            after.partitions.put(higher)
+            after.change_unproven(row.topic_id, higher.is_unproven - row.is_unproven)
     return after
 
 
