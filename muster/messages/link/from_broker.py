@@ -1,9 +1,11 @@
 """This room holds what a broker says on its link to the controller's node; BrokerHello is the first frame."""
 
+from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
 
+from muster.messages.limits import MAX_ROWS_PER_FRAME
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.condition import Condition
 from muster.messages.link.configs import AlterConfigs
@@ -19,6 +21,9 @@ from muster.messages.link.plans import (
 )
 from muster.messages.link.quotas import AlterClientQuotas, DescribeClientQuotas
 from muster.messages.link.rows import PartitionKey
+
+_FRAMEFUL: Final = msgspec.Meta(max_length=MAX_ROWS_PER_FRAME)
+"""Of what is told row by row: more at once is refused."""
 
 
 class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="type", kw_only=True):
@@ -82,10 +87,10 @@ class BrokerPing(msgspec.Struct, frozen=True, tag="BrokerPing", tag_field="type"
 
     number: int
     metadata_version: int
-    high_watermarks: tuple[HighWatermark, ...] = ()
+    high_watermarks: Annotated[tuple[HighWatermark, ...], _FRAMEFUL] = ()
     condition: Condition | None = None
-    arriving: tuple[Arriving, ...] = ()
-    losses: tuple[LossReport, ...] = ()
+    arriving: Annotated[tuple[Arriving, ...], _FRAMEFUL] = ()
+    losses: Annotated[tuple[LossReport, ...], _FRAMEFUL] = ()
 
 
 class IsrProposal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -104,7 +109,7 @@ class IsrProposal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class AlterPartition(msgspec.Struct, frozen=True, tag="AlterPartition", tag_field="type", kw_only=True):
     """Proposals of several partitions, each judged by itself (replication.md section 2)."""
 
-    proposals: tuple[IsrProposal, ...]
+    proposals: Annotated[tuple[IsrProposal, ...], _FRAMEFUL]
 
 
 class UnusableLogs(msgspec.Struct, frozen=True, tag="UnusableLogs", tag_field="type", kw_only=True):
@@ -115,8 +120,8 @@ class UnusableLogs(msgspec.Struct, frozen=True, tag="UnusableLogs", tag_field="t
     other. One that lost records meanwhile is never `usable` again: another incarnation says `lost_tail`.
     """
 
-    failed: tuple[PartitionKey, ...] = ()
-    usable: tuple[PartitionKey, ...] = ()
+    failed: Annotated[tuple[PartitionKey, ...], _FRAMEFUL] = ()
+    usable: Annotated[tuple[PartitionKey, ...], _FRAMEFUL] = ()
 
 
 class Leaving(msgspec.Struct, frozen=True, tag="Leaving", tag_field="type", kw_only=True):

@@ -1,8 +1,11 @@
 """This room holds how brokers show their logs where a database that was set back may name the wrong ones."""
 
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
+
+from muster.messages.limits import MAX_ROWS_PER_FRAME
 
 
 class LogEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -28,4 +31,4 @@ class LogEnds(msgspec.Struct, frozen=True, tag="LogEnds", tag_field="type", kw_o
     At most MAX_ROWS_PER_FRAME logs. One that has failed, cannot be opened or was given up is not named.
     """
 
-    ends: tuple[LogEnd, ...]
+    ends: Annotated[tuple[LogEnd, ...], msgspec.Meta(max_length=MAX_ROWS_PER_FRAME)]
