@@ -26,9 +26,10 @@ def end_of(serving: ssl.SSLContext, chain: Path) -> float | None:
     try:
         client.load_verify_locations(chain)
         shown = _shown(client, serving)
-    except ssl.SSLError:
+        return float(ssl.cert_time_to_seconds(str(shown["notAfter"]))) if shown else None
+    except (ssl.SSLError, ValueError):
+        # ValueError: it says something that is no text, or no time. It is served all the same.
         return None
-    return float(ssl.cert_time_to_seconds(str(shown["notAfter"]))) if shown else None
 
 
 def what_is_wrong(ends_at: float, now: float) -> str:
@@ -45,7 +46,8 @@ def _shown(client: ssl.SSLContext, serving: ssl.SSLContext) -> Mapping[str, obje
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     asks = client.wrap_bio(back, there)
     answers = serving.wrap_bio(there, back, server_side=True)
-    for one in (asks, answers, asks):
+    # So often with TLS 1.2, which the machine's OpenSSL may be told to stay with; 1.3 needs one answer.
+    for one in (asks, answers, asks, answers, asks):
         try:
             one.do_handshake()
         except ssl.SSLWantReadError:

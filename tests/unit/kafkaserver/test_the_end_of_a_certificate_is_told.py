@@ -1,6 +1,9 @@
 """A certificate that ends soon, or has ended, is served; the log says so, and metrics say when it ends."""
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,21 @@ FOLDER = Path(__file__).parent / "certificates"
 DAY_S = 86_400
 ENDED_AT = 1_580_515_200
 FIRST_ENDS_AT = 4_948_933_295
+STAY_WITH_TLS_1_2 = """
+openssl_conf = all
+[all]
+ssl_conf = tls
+[tls]
+system_default = limits
+[limits]
+MaxProtocol = TLSv1.2
+"""
+TELL_THE_END = """
+import sys
+from pathlib import Path
+from kafkaserver.tls import Certificate
+print(Certificate(*map(Path, sys.argv[1:])).ends_at)
+"""
 
 
 def warnings_of(chain: Path, key: Path) -> list[str]:
@@ -30,6 +48,23 @@ def test_of_one_that_has_ended_the_log_says_so() -> None:
 
 def test_of_one_that_is_good_for_long_nothing_is_said() -> None:
     assert warnings_of(FOLDER / "first.crt", FOLDER / "first.key") == []
+
+
+def test_a_machine_that_speaks_tls_1_2_at_most_finds_it_out(tmp_path: Path) -> None:
+    told = tmp_path / "openssl.cnf"
+    told.write_text(STAY_WITH_TLS_1_2)
+    found = subprocess.run(
+        [sys.executable, "-c", TELL_THE_END, FOLDER / "first.crt", FOLDER / "first.key"],
+        env={**os.environ, "OPENSSL_CONF": str(told)},
+        capture_output=True,
+        check=False,
+    )
+    assert found.stderr == b""
+    assert float(found.stdout) == FIRST_ENDS_AT
+
+
+def test_one_with_a_name_that_is_no_text_is_served() -> None:
+    assert Certificate(FOLDER / "latin_1_name.crt", FOLDER / "latin_1_name.key").ends_at is None
 
 
 def test_of_a_chain_the_end_of_its_first_certificate_counts(tmp_path: Path) -> None:
