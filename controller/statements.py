@@ -186,10 +186,13 @@ FROM numbered JOIN alike USING (n)"""
 """What takes a number again is younger than every commit for it, also where the server's clock was set back.
 Only what is committed for such numbers is looked through: to find the newest of all takes a look at each."""
 
-CHANGE_PARTITIONS: Final = f"""{_ALIKE}, changed AS MATERIALIZED (
+
+def _change_partitions(join: str, condition: str) -> str:
+    """As many rows as were given are changed, or one of them is not what was decided on."""
+    return f"""{_ALIKE}, changed AS MATERIALIZED (
     SELECT alike.*, partition, version_before
     FROM unnest(%(n)s::int[], %(partition)s::int[], %(version_before)s::bigint[])
-        AS u(n, partition, version_before) LEFT JOIN alike USING (n))
+        AS u(n, partition, version_before) {join} alike USING (n))
 UPDATE partition SET assigned = changed.assigned, leader = changed.leader,
     leader_epoch = changed.leader_epoch, isr = changed.isr, version = changed.version,
     adding = changed.adding, removing = changed.removing, throttle = changed.throttle,
@@ -197,12 +200,21 @@ UPDATE partition SET assigned = changed.assigned, leader = changed.leader,
 FROM changed
 WHERE partition.topic_id = changed.topic_id AND partition.partition = changed.partition
     AND partition.version = changed.version_before AND partition.leader_epoch <= changed.leader_epoch
-    AND partition.topic_id = ANY (%(topics)s::uuid[])
-    AND partition.partition BETWEEN %(lowest)s AND %(highest)s"""
-"""As many rows as were given, or one of them is not what was decided on.
+    {condition}"""
 
-LEFT, as each number has its place: so the planner knows how many they are, and whether it is better to look
-each of them up or to read all of their topics between the lowest and the highest.
+
+CHANGE_PARTITIONS: Final = _change_partitions("JOIN", "")
+"""The planner takes them for a few, and looks each of them up."""
+
+CHANGE_PARTITIONS_IN_BULK: Final = _change_partitions(
+    "LEFT JOIN",
+    "AND partition.topic_id = ANY (%(topics)s::uuid[])"
+    " AND partition.partition BETWEEN %(lowest)s AND %(highest)s",
+)
+"""LEFT, as each number has its place: so the planner knows how many they are, and whether it is better to
+look each of them up or to read all of their topics between the lowest and the highest.
+
+Of few that lie far apart it would read all of these, too; where nothing is analysed yet, once for each.
 """
 
 NOTE_PROGRESS: Final = """

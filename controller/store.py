@@ -27,7 +27,7 @@ from runtime.postgres import LaneConnection
 from runtime.succession import Proof
 
 BULK = 500
-"""What changes so many partitions is planned for itself."""
+"""What changes so many partitions has a statement of its own, and is planned for itself."""
 
 
 class ControllerStore:
@@ -269,16 +269,15 @@ def _add_partitions(cursor: Cursor[Any], created: Sequence[facts.PartitionsCreat
 def _change_partitions(cursor: Cursor[Any], changed: Sequence[facts.PartitionsChanged]) -> None:
     count = sum(len(record.alike.partitions) for record in changed)
     bases = chain.from_iterable(record.base_versions for record in changed)
-    some = list(chain.from_iterable(record.alike.partitions for record in changed))
-    values = {
-        **_columns(changed),
-        "version_before": numbers(bases),
-        "topics": uuids({record.alike.topic_id for record in changed}),
-        "lowest": min(some),
-        "highest": max(some),
-    }
-    # A plan that was kept may be of a time when there were few partitions, and look at all for each.
-    cursor.execute(statements.CHANGE_PARTITIONS, values, prepare=False if count >= BULK else None)
+    values = {**_columns(changed), "version_before": numbers(bases)}
+    if count < BULK:
+        cursor.execute(statements.CHANGE_PARTITIONS, values)
+    else:
+        some = list(chain.from_iterable(record.alike.partitions for record in changed))
+        topics = uuids({record.alike.topic_id for record in changed})
+        values |= {"topics": topics, "lowest": str(min(some)), "highest": str(max(some))}
+        # A plan that was kept may be of a time when there were few partitions, and look at all for each.
+        cursor.execute(statements.CHANGE_PARTITIONS_IN_BULK, values, prepare=False)
     require(cursor, count, "partition")
 
 

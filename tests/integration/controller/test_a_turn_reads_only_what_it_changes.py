@@ -1,6 +1,6 @@
 """What a turn changes is found by its numbers: no turn looks at the partitions that it leaves alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 import pytest
@@ -27,14 +27,15 @@ FROM topic, generate_series(0, partition_count - 1) number,
     LATERAL (SELECT ARRAY[1, 2 + number %% %s] AS led) AS replicas"""
 
 
-@pytest.fixture
-def connection(fresh_database: str) -> Iterator[LaneConnection]:
+@pytest.fixture(params=[True, False], ids=["analysed", "never analysed"])
+def connection(fresh_database: str, request: pytest.FixtureRequest) -> Iterator[LaneConnection]:
     """Broker 1 leads all partitions; many others follow it in each topic."""
     call_command("initialise_cluster", verbosity=0)
     with LaneConnection.connect(fresh_database) as opened:
         opened.execute(TOPICS_MADE, (PARTITIONS, TOPICS))
         opened.execute(PARTITIONS_MADE, (BROKERS,))
-        opened.execute("ANALYZE topic, partition")
+        if request.param:
+            opened.execute("ANALYZE topic, partition")
         yield opened
         opened.rollback()
 
@@ -52,14 +53,25 @@ def rows_read(connection: LaneConnection) -> int:
 def test_elections_in_one_topic_read_no_other(connection: LaneConnection, numbers: range) -> None:
     rows = store.load(connection)
     before = rows_read(connection)
-    store.save(connection, rows, led_anew(rows, min(rows.topics), numbers))
+    store.save(connection, rows, led_anew(rows, [min(rows.topics)], numbers))
     assert rows_read(connection) - before <= 2 * len(numbers)
 
 
-def led_anew(rows: ClusterRows, topic_id: UUID, numbers: range) -> tuple[facts.ClusterRecord, ...]:
-    """A turn in which the second replica leads these partitions of a topic."""
+@pytest.mark.parametrize("step", [100, 400])
+def test_a_few_elections_in_each_topic_read_nothing_between_them(
+    connection: LaneConnection, step: int
+) -> None:
+    rows = store.load(connection)
+    numbers = range(0, PARTITIONS, step)
+    before = rows_read(connection)
+    store.save(connection, rows, led_anew(rows, rows.topics, numbers))
+    assert rows_read(connection) - before <= 2 * TOPICS * len(numbers)
+
+
+def led_anew(rows: ClusterRows, topic_ids: Iterable[UUID], numbers: range) -> tuple[facts.ClusterRecord, ...]:
+    """A turn in which the second replica leads these partitions of each topic."""
     version = rows.metadata_version + 1
-    before = [rows.partitions[topic_id, number] for number in numbers]
+    before = [rows.partitions[topic_id, number] for topic_id in topic_ids for number in numbers]
     led: list[PartitionRow] = [
         replace(row, leader=row.assigned[1], leader_epoch=2, isr=row.assigned[1:], version=version)
         for row in before
