@@ -1,15 +1,14 @@
 """This room is the one door to the schema: Django's `migrate`, but in our database and forwards only."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
-from django.db import Error, OperationalError, connections
+from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.postgresql.schema import DatabaseSchemaEditor
 from django.db.migrations.exceptions import AmbiguityError, NodeNotFoundError
 from django.db.migrations.executor import MigrationExecutor
 from psycopg.errors import DeadlockDetected, LockNotAvailable
@@ -49,8 +48,11 @@ class Command(migrate.Command):
             # First of all: who is killed in the middle of the rest finds his database again.
             executor.migrate([OURS])
         _refuse_the_way_back(executor, options["app_label"], options["migration_name"])
-        with _soon_aside(connection):
+        connection.SchemaEditorClass = _SoonAside
+        try:
             self._migrate_between_others(connection, *args, **options)
+        finally:
+            del connection.SchemaEditorClass
 
     def _migrate_between_others(self, connection: BaseDatabaseWrapper, *args: Any, **options: Any) -> None:
         """Each migration is whole or not there: the one that found a table kept by others begins again.
@@ -72,17 +74,18 @@ class Command(migrate.Command):
             time.sleep(PAUSE_S)
 
 
-@contextmanager
-def _soon_aside(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """Within it nobody waits behind us for longer than WAIT_FOR_A_TABLE_MS."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET lock_timeout = {WAIT_FOR_A_TABLE_MS}")
-    try:
-        yield
-    finally:
-        # What ended the connection is told, not that it is gone.
-        with suppress(Error), connection.cursor() as cursor:
-            cursor.execute("RESET lock_timeout")
+class _SoonAside(DatabaseSchemaEditor):
+    """Nobody waits behind one statement of a migration for longer than WAIT_FOR_A_TABLE_MS.
+
+    LOCAL, as DATABASE_URL may lead to a pooler, where the next one to be served would have what stays.
+    """
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        if self.atomic_migration:
+            with self.connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL lock_timeout = {WAIT_FOR_A_TABLE_MS}")
+        return self
 
 
 def _who_is_in_the_way(connection: BaseDatabaseWrapper) -> str:

@@ -10,6 +10,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connections
+from django.db.models.signals import pre_migrate
 
 from config.management.commands import migrate
 from runtime.postgres import open_connection
@@ -90,3 +91,19 @@ def test_it_says_who_is_in_the_way(behind: str, monkeypatch: pytest.MonkeyPatch)
     call_command("migrate", verbosity=0)
     with psycopg.connect(behind) as connection:
         connection.execute("SELECT unproven FROM partition")
+
+
+def test_between_its_transactions_the_connection_is_as_a_pooler_gave_it(behind: str) -> None:
+    told: list[str] = []
+
+    def look(using: str, **_: Any) -> None:
+        with connections[using].cursor() as cursor:
+            cursor.execute("SHOW lock_timeout")
+            told.extend(cursor.fetchone())
+
+    pre_migrate.connect(look)
+    try:
+        call_command("migrate", verbosity=0)
+    finally:
+        pre_migrate.disconnect(look)
+    assert set(told) == {"0"}
