@@ -168,7 +168,7 @@ def of_topic(rows: Sequence[queries.BrokerRow], topic: queries.TopicRow) -> list
         partitions = queries.troubled_partitions(live, trouble, _READ, topic.topic_id) if number else []
         if partitions:
             found.append(_about(kind, severity, partitions, number, live, fenced))
-    return most_urgent_first(found + _of_losses(losses.unacknowledged(_READ, topic.topic_id)))
+    return most_urgent_first(found + _of_losses(losses.unacknowledged(_READ, topic.topic_id), topic.topic_id))
 
 
 def _of_fenced(
@@ -177,7 +177,7 @@ def _of_fenced(
     # Who knows more than the database holds is kept out by that: to start it again helps nobody.
     away = [row for row in fenced if not row.broker.set_back]
     together = [away] if len(away) > _FENCED_ONE_BY_ONE else [[row] for row in away]
-    cut = _waited_for(losses.unacknowledged(_READ)) if away else []
+    cut = losses.waited_for() if away else []
     return [
         Finding(
             "broker_fenced",
@@ -224,7 +224,7 @@ def _of_logs(rows: Sequence[queries.BrokerRow], broker_id: int | None = None) ->
     return found
 
 
-def _of_losses(found: losses.Open) -> list[Finding]:
+def _of_losses(found: losses.Open, topic_id: Any = None) -> list[Finding]:
     """Elections that lost records, or may have, and that nobody has acknowledged."""
     if not found.rows:
         return []
@@ -234,14 +234,9 @@ def _of_losses(found: losses.Open) -> list[Finding]:
         "names": list(dict.fromkeys(one.name for one in found.rows))[:_NAMED],
         "lost": found.lost,
         "unknown": any(one.lost is None for one in found.rows),
-        "waits_for": _waited_for(found),
+        "waits_for": losses.waited_for(topic_id),
     }
     return [Finding("records_lost", WARNING, min(one.row.elected_at for one in found.rows), facts)]
-
-
-def _waited_for(found: losses.Open) -> list[int]:
-    """Who held all that these elections lost, and is cut when it comes back."""
-    return sorted({broker for one in found.rows for broker in one.waits_for})
 
 
 def _about(

@@ -55,6 +55,7 @@ def loss_list(request: HttpRequest) -> HttpResponse:
         "rendered": here.fingerprint,
         "losses": rows,
         "open": losses.unacknowledged(LOSSES_OF_A_PAGE),
+        "most": LOSSES_MAX,
         "state": asked.get("state", ""),
         "shows": _SHOWS,
         "topic": asked.get("topic", ""),
@@ -93,11 +94,11 @@ class AcknowledgeAll(Action):
     Its version is the highest of their rows: what was told after the form was shown stays a finding.
     """
 
-    title = "Acknowledge all of them"
+    title = "Acknowledge them"
     would = "controller/would_acknowledge_all.html"
 
     def target(self, **address: Any) -> Target:
-        rows = losses.unacknowledged(LOSSES_MAX).rows
+        rows = losses.changed_first(LOSSES_MAX)
         crumbs = (("Topics", reverse("topics")), ("What elections lost", reverse("losses")))
         return Target("", crumbs, str(max((one.row.version for one in rows), default=0)), rows)
 
@@ -117,6 +118,7 @@ class AcknowledgeAll(Action):
             "waits_for": sorted({broker for one in seen for broker in one.waits_for}),
             "losses": seen[:LOSSES_OF_A_PAGE],
             "more": max(0, len(seen) - LOSSES_OF_A_PAGE),
+            "left": losses.unacknowledged(1).number - len(seen),
         }
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
+from django.db import connection
 from django.db.models import Q, QuerySet
 
 from access.scoped_rows import within
@@ -135,6 +136,33 @@ def unacknowledged(most: int, topic_id: Any = None) -> Open:
         rows = rows.filter(topic_id=topic_id)
     shown = [LossRow(row) for row in rows[:most]]
     return Open(rows.count() if len(shown) == most else len(shown), shown)
+
+
+def changed_first(most: int) -> list[LossRow]:
+    """Those that nobody has acknowledged and that changed longest ago: whole turns, as many as fit in `most`.
+
+    Whoever has seen them up to a version has seen all that are of that version or before it.
+    """
+    rows = list(ElectionLoss.objects.filter(_STATES["open"]).order_by("version", "id")[: most + 1])
+    if len(rows) > most:
+        rows = [row for row in rows if row.version < rows[most].version] or rows[:most]
+    return [LossRow(row) for row in rows]
+
+
+_WAITED_FOR = """
+    SELECT DISTINCT broker FROM election_loss AS loss, unnest(loss.isr) AS broker
+    WHERE loss.acknowledged_at IS NULL AND NOT loss.closed
+        AND (%(topic)s::uuid IS NULL OR loss.topic_id = %(topic)s)
+        AND NOT (broker = loss.leader AND loss.told_at IS NOT NULL)
+        AND NOT EXISTS (SELECT FROM jsonb_array_elements(loss.cuts) AS cut WHERE (cut->>0)::int = broker)
+    ORDER BY broker"""
+
+
+def waited_for(topic_id: Any = None) -> list[int]:
+    """Who held all that open elections lost, and is cut when it comes back: LossRow.waits_for of each."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITED_FOR, {"topic": topic_id})
+        return [broker for (broker,) in cursor.fetchall()]
 
 
 _STATES = {

@@ -1,6 +1,8 @@
 """What an unclean election lost is on pages of topics, partitions and the overview until somebody saw it."""
 
+import re
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -8,6 +10,7 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_user
+from controller import loss_page, losses
 from controller.models import Broker, ElectionLoss, Partition, Topic
 from runtime.models import WorkItem
 from tests.integration.web import cast
@@ -242,3 +245,47 @@ def test_an_unclean_election_leads_on_to_what_it_lost(operator: Client, orders: 
     assert (
         '<a class="btn" href="/losses/">What elections lost</a>' in page and "All reassignments" not in page
     )
+
+
+def test_whoever_holds_what_one_of_many_elections_lost_is_named(operator: Client, orders: Topic) -> None:
+    """Of the newest two hundred alone it was said: who was lost in an older one was just to be started."""
+    Broker.objects.filter(broker_id=1).update(fenced=True, changed_at=timezone.now())
+    lose(orders)
+    for epoch in range(200):
+        lose(orders, partition=1, leader_epoch=100 + epoch, isr=[3])
+    page = shown(operator, "/")
+    assert "Copy the folder of broker 1 first" in page
+    assert "Brokers 1, 3 held everything: copy the folder before you start it" in page
+
+
+def test_who_has_told_what_was_cut_there_is_not_waited_for(operator: Client, orders: Topic) -> None:
+    """Statement and row agree about who is: as told by it, as the new leader, as of a deleted partition."""
+    lose(orders, isr=[1, 3], cuts=[[1, 1_000, 940, 1_000, 5_000]])
+    lose(orders, partition=1, leader=2, isr=[2])
+    lose(orders, partition=1, leader_epoch=8, isr=[4], closed=True)
+    lose(orders, partition=1, leader_epoch=9, leader=2, isr=[2], told_at=timezone.now())
+    by_row = {broker for one in losses.unacknowledged(9).rows for broker in one.waits_for}
+    assert losses.waited_for() == sorted(by_row) == [2, 3]
+    assert losses.waited_for(uuid4()) == []
+
+
+def test_no_form_acknowledges_what_it_has_not_shown(
+    operator: Client, orders: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More were open than one request names: when some of these were closed, others came in their place."""
+    monkeypatch.setattr(loss_page, "LOSSES_MAX", 2)
+    for number in range(5):
+        lose(orders, partition=number % 2, leader_epoch=10 + number, version=30 + number)
+    assert "Acknowledge the first 2 of 5" in shown(operator, "/losses/")
+    address = "/cluster/ask/acknowledge-losses/"
+    page = shown(operator, address)
+    assert "2 elections are no finding any more" in page and "3 others stay some, too" in page
+    version = re.search(r'name="version" value="(\d+)"', operator.get(address).content.decode())
+    assert version is not None
+    said = {"version": version[1], "go": "yes", "reason": "sent again"}
+    operator.post(address, {**said, "key": "k" * 32})
+    [asked] = WorkItem.objects.all()
+    named = [one["leader_epoch"] for one in asked.payload["wish"]["losses"]]
+    ElectionLoss.objects.filter(leader_epoch__in=named).update(acknowledged_at=timezone.now())
+    late = operator.post(address, {**said, "key": "l" * 32})
+    assert b"Nothing that this form has shown is open" in late.content and WorkItem.objects.count() == 1
