@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from controller import catching_up, conditions, leases, losses, move_queries, queries
 from runtime.models import Refusal
@@ -98,7 +99,7 @@ def of_refusals(rows: Sequence[Refusal]) -> list[Finding]:
 
 def of_moves(moves: move_queries.MoveCounts) -> list[Finding]:
     """What is wrong with reassignments: they wait for somebody, stand still, or are throttled too much."""
-    found = _of_stalled(moves)
+    found = _of_stalled(moves.stalled)
     if moves.moving:
         found += _of_still(catching_up.standing_still(_READ)) + _of_throttles(catching_up.under_way())
     return found
@@ -132,15 +133,20 @@ def _of_throttles(behind: Sequence[catching_up.Behind]) -> list[Finding]:
     return [Finding("throttle_too_low", WARNING, since, facts)]
 
 
-def _of_stalled(moves: move_queries.MoveCounts) -> list[Finding]:
+def of_plan(plan_id: UUID, stalled: int) -> list[Finding]:
+    """What is wrong with the moves of one plan, of which so many cannot end."""
+    return _of_stalled(stalled, plan_id)
+
+
+def _of_stalled(number: int, plan_id: UUID | None = None) -> list[Finding]:
     # Between the count and the rows they may have gone on.
-    rows = move_queries.stalled(_READ) if moves.stalled else []
+    rows = move_queries.stalled(_READ, plan_id) if number else []
     if not rows:
         return []
     facts = {
-        "number": moves.stalled,
+        "number": number,
         "names": [row.name for row in rows[:_NAMED]],
-        "more": max(0, moves.stalled - _NAMED),
+        "more": max(0, number - _NAMED),
         "brokers": (brokers := sorted({broker for row in rows for broker in row.waits_for})),
         "kept_out": (kept_out := queries.kept_out(brokers)),
         "to_start": [broker for broker in brokers if broker not in kept_out],

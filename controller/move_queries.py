@@ -158,12 +158,13 @@ def stalled_of_plan(plan_id: UUID) -> int:
         return int(cursor.fetchone()[0])
 
 
-def stalled(limit: int) -> list[Move]:
-    """Those that cannot end before somebody comes back, what waits longest first."""
+def stalled(limit: int, plan_id: UUID | None = None) -> list[Move]:
+    """Those of a plan, or of all, that cannot end before somebody comes back, what waits longest first."""
+    of_plan = "" if plan_id is None else "AND plan_id = %(plan)s"
     statement = f"""
-        SELECT * FROM ({_MOVES} WHERE phase = 'InProgress') AS moves WHERE {_STALLED}
+        SELECT * FROM ({_MOVES} WHERE phase = 'InProgress' {of_plan}) AS moves WHERE {_STALLED}
         ORDER BY waits_since, topic_name, partition LIMIT %(limit)s"""
-    return _moves(statement, {"limit": limit})
+    return _moves(statement, {"limit": limit, "plan": plan_id})
 
 
 def ended(limit: int, *, after: tuple[int, int] | None = None, topic_id: Any = None) -> list[Move]:

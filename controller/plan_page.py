@@ -16,7 +16,7 @@ from access.filters import number_filter, text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
-from controller import catching_up, fingerprints, move_queries, plan_progress, standing
+from controller import catching_up, findings, fingerprints, move_queries, plan_progress, standing
 from controller.models import PLAN_PHASES, STEP_STATES, Broker
 from controller.paging import asked_of
 
@@ -128,7 +128,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
         "plan": row,
         "counts": counts,
         "stalled": stalled,
-        "findings": [one for one in here.findings if stalled and one.kind == "reassignments_wait"],
+        "findings": findings.of_plan(plan_id, stalled),
         "progress": plan_progress.read(row, counts, timezone.now()),
         "too_slow": catching_up.of_row(row),
         "brokers": [Load(*one) for one in row.cost.get("brokers", ())],

@@ -204,9 +204,25 @@ def test_a_move_that_cannot_finish_is_told_on_the_page_of_its_plan(operator: Cli
     assert "1 under way, 1 cannot finish" in page and "waits for broker 1, since" in page
 
 
+def test_what_waits_elsewhere_is_not_told_of_a_plan(operator: Client) -> None:
+    """Its page told of 2 moves that cannot finish here and of 1 there, and named a broker of the other."""
+    made = add_plan("Running", started_at=timezone.now())
+    topic = cast.add_topic("flights", 3, [(3, 2)])
+    cast.move(topic, 1, (1, 2), plan_id=made.id, plan_step=1)
+    cast.add_broker(4, fenced=True, since=cast.ago(hours=1))
+    cast.move(cast.add_topic("orders", 1, [(3, 2)]), 0, (4, 2))
+    assert "orders-0 cannot finish its move" in text(operator, "/")
+    assert "cannot finish" not in text(operator, f"/plans/{made.id}/")
+    Broker.objects.filter(broker_id=1).update(fenced=True, changed_at=timezone.now())
+    page = text(operator, f"/plans/{made.id}/")
+    assert "flights-1 cannot finish its move" in page and "1 under way, 1 cannot finish" in page
+    assert "orders-0" not in page and "Broker 4" not in page
+
+
 def test_a_drain_says_that_new_replicas_are_placed_there_all_the_same(operator: Client) -> None:
     made = add_plan("Running", started_at=timezone.now())
-    assert "Not cordoned: broker 3." in text(operator, f"/plans/{made.id}/")
+    page = text(operator, f"/plans/{made.id}/")
+    assert "Not cordoned: broker 3. New topics and partitions are placed there while it is live" in page
     Broker.objects.filter(broker_id=3).update(cordoned=True)
     assert "Not cordoned" not in text(operator, f"/plans/{made.id}/")
 
