@@ -273,6 +273,8 @@ function show() {
   all("[data-why]").forEach((text) => (text.textContent = unheard ? "Not connected" : "No data now"));
   all("[data-meanwhile]").forEach((text) => (text.hidden = unheard));
   all("[data-old]").forEach((text) => (text.textContent = written(serverNow() - fresh)));
+  // A page that nothing changes stays open over midnight.
+  all("[data-day]").forEach((text) => (text.textContent = new Date(fresh).toISOString().slice(0, 10)));
   all("[data-asof], main h1").forEach((text) => (text.matches("h1") ? (text.dataset.then = asof) : (text.textContent = asof)));
 }
 if (live) {

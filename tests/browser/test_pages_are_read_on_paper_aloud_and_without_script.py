@@ -24,6 +24,9 @@ def test_paper_says_of_which_cluster_it_is_and_as_of_when(open_page: Open) -> No
     page.emulate_media(media="print")
     expect(told).to_be_visible()
     expect(told).to_contain_text(f"aero-prod, Production, as of {timezone.now():%Y-%m-%d}")
+    # One that nothing changed stayed open over midnight: the time went on without its day.
+    page.evaluate("fresh = Date.UTC(2126, 0, 2, 0, 1); show()")
+    expect(told).to_contain_text("as of 2126-01-02 00:01:00")
 
 
 def test_that_something_is_found_is_read_out(open_page: Open) -> None:
