@@ -19,6 +19,9 @@ _BLANK: Final = re.compile(
 _ODD_SPACES: Final = re.compile("^ | $|(?<= ) ")
 """Those that a page does not show: the first, the last, the second of two."""
 
+_OF_SCRIPTS: Final = {"CJK": "CJK", "IDEOGRAPHIC": "CJK", "KATAKANA-HIRAGANA": "Katakana"}
+"""Names that are not one word and small letters; the last two are of marks within ordinary words."""
+
 _LOOKS_WRITTEN_OUT: Final = re.compile(r"\[(?=U\+)")
 """Else a name of these very letters were shown as that in whose place they stand."""
 
@@ -43,17 +46,34 @@ def scripts_of(name: str) -> dict[str, str]:
     """The letters of a name by their script, each once, those of the rarest script first.
 
     Empty for a name of Latin letters alone. Letters of several scripts look alike and are typed otherwise:
-    the Latin a and the Cyrillic one. A script is the first word of what Unicode calls its letters.
+    the Latin a and the Cyrillic one. So do forms of letters, as of mathematics, and Roman numerals: they are
+    told apart from the letters for which Unicode says that they stand.
     """
     found: dict[str, list[str]] = {}
     for letter in name:
-        if unicodedata.category(letter)[0] == "L":
-            script = unicodedata.name(letter, "other").split()[0]
-            found.setdefault(script if script == "CJK" else script.capitalize(), []).append(letter)
+        if _is_a_letter(letter):
+            found.setdefault(_script_of(letter), []).append(letter)
     if found.keys() <= {"Latin"}:
         return {}
     rarest = sorted(found.items(), key=lambda one: len(one[1]))
     return {script: "".join(dict.fromkeys(letters)) for script, letters in rarest}
+
+
+def _is_a_letter(letter: str) -> bool:
+    category = unicodedata.category(letter)
+    return category[0] == "L" or category == "Nl"
+
+
+def _script_of(letter: str) -> str:
+    """`Cyrillic`, or `Latin (fullwidth)`: the first word of what Unicode calls it, and what it stands for."""
+    script, plain = _first_word(letter), unicodedata.normalize("NFKC", letter)[0]
+    stands_for = _first_word(plain) if _is_a_letter(plain) else script
+    return script if stands_for == script else f"{stands_for} ({script.lower()})"
+
+
+def _first_word(letter: str) -> str:
+    word = unicodedata.name(letter, "OTHER").split()[0]
+    return _OF_SCRIPTS.get(word) or word.capitalize()
 
 
 def is_confirmed(typed: str, name: str) -> bool:

@@ -70,6 +70,15 @@ def test_the_field_takes_every_name_as_it_is_shown() -> None:
         ("p\u0430yr\u0430ll", {"Cyrillic": "\u0430", "Latin": "pyrl"}),
         ("\u0441\u043e\u0440\u0443", {"Cyrillic": "\u0441\u043e\u0440\u0443"}),
         ("orders-\u6ce8\u6587", {"CJK": "\u6ce8\u6587", "Latin": "ordes"}),
+        # A long sound and a repeated sign belong to words of their scripts.
+        ("\u30c7\u30fc\u30bf", {"Katakana": "\u30c7\u30fc\u30bf"}),
+        ("\u4eba\u3005", {"CJK": "\u4eba\u3005"}),
+        # What is no script is not called one: forms of Latin letters, a micro sign, a Roman numeral.
+        ("\uff41\uff42", {"Latin (fullwidth)": "\uff41\uff42"}),
+        ("500\xaa", {"Latin (feminine)": "\xaa"}),
+        ("\xb5-jobs", {"Greek (micro)": "\xb5", "Latin": "jobs"}),
+        ("pay\u217coad", {"Latin (small)": "\u217c", "Latin": "payod"}),
+        ("\U0001d5c9ay", {"Latin (mathematical)": "\U0001d5c9", "Latin": "ay"}),
     ],
 )
 def test_letters_of_other_scripts_are_told_apart(name: str, scripts: dict[str, str]) -> None:
