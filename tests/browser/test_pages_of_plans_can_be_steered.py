@@ -27,6 +27,25 @@ def test_its_filter_filters_by_a_press(open_page: Open) -> None:
     expect(page.locator("#steps tbody")).to_contain_text("flights-2")
 
 
+def test_a_filter_keeps_the_focus_of_who_steps_through_it(open_page: Open) -> None:
+    """The form is part of what it reads anew: whoever chose by keys began at the top of the page again."""
+    address = f"/plans/{a_plan().id}/"
+    cast.add_topic("orders", 1, [(1, 2)])
+    for shown, second in ((address, "Waiting"), ("/topics/", "attention")):
+        page = open_page(shown)
+        page.locator(".filter [type=radio]").first.focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_url(f"**={second}*")
+        page.wait_for_function("!document.querySelector('.htmx-request, .htmx-settling, .htmx-swapping')")
+        expect(page.locator(f"[value={second}]")).to_be_focused()
+    page.get_by_role("searchbox").focus()
+    page.keyboard.type("ord")
+    page.wait_for_url("**q=ord*")
+    page.wait_for_function("!document.querySelector('.htmx-request, .htmx-settling, .htmx-swapping')")
+    page.keyboard.type("ers")
+    expect(page.get_by_role("searchbox")).to_have_value("orders")
+
+
 def test_what_would_come_of_it_is_shown_again_before_a_reason_is_given(open_page: Open) -> None:
     """The browser asked for the reason first, and what was shown was no longer what would come of it."""
     page = open_page(f"/cluster/ask/plan-cancel/plan/{a_plan().id}/", width=390)
