@@ -7,6 +7,7 @@ is opened; a broker relinks at once, then every `broker.relink.interval.ms`.
 import asyncio
 import contextlib
 import itertools
+import math
 from collections import deque
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -33,10 +34,15 @@ CLOSE_TIMEOUT_S = 0.2
 HELLO_TIMEOUT_S = 6.0
 """A hello of a new incarnation is a turn, and a turn may wait 2 s for an old transaction, twice."""
 SILENT_S = 6.0
-LEFT_ALONE_S = 1.0
-"""A node that hangs loses its leases in these seven seconds (leases.md section 5): the others are asked
-before it is tried again. A client that hears its coordinator every three seconds gives it up after seven of
-ten at the earliest, and asks us who it is; the wrong answer would cost it another session.
+LEFT_ALONE_S = 0.5
+"""A node that hangs loses its leases in about this time (leases.md section 5): the others are asked before it
+is tried again. A client that hears its coordinator every three seconds gives it up after seven of ten at the
+earliest, and asks us who it is; the wrong answer would cost it another session.
+"""
+HURRY_S = 3.0
+HURRIED_OPEN_S = 0.3
+"""After a silence each node has so long to open: a node that was slow fences who is not back in a second, and
+that one, or the others, may be those that answer nothing.
 """
 LONGEST_PAUSE_S = 10.0
 """Between two rounds in which no node knows our secret: only an operator ends that."""
@@ -125,7 +131,7 @@ class ControllerLink:
         self._named: str = ""
         self._silent: str = ""
         """The node that answered nothing any more when the link was lost; empty from the next link on."""
-        self._left_alone_until = 0.0
+        self._silent_since = -math.inf
         self._outbox: asyncio.Queue[bytes] | None = None
         self._pings = itertools.count(1)
         self._ping_now = asyncio.Event()
@@ -193,10 +199,10 @@ class ControllerLink:
         """
         self._is_refused = False
         waiting = deque(sorted((self._named, *self.known_nodes), key=lambda one: one == self._silent))
-        tried = {self._silent} if self._leaves_alone() else set()
+        tried: set[str] = set()
         while waiting:
             address = waiting.popleft()
-            if not address or address in tried:
+            if not address or address in tried or (address == self._silent and self._leaves_alone()):
                 continue
             tried.add(address)
             was_bound, self._named = await self._live_on(address)
@@ -208,8 +214,12 @@ class ControllerLink:
 
     def _leaves_alone(self) -> bool:
         """Whether others are asked alone, as one of them is about to take what the silent node had."""
-        is_early = asyncio.get_running_loop().time() < self._left_alone_until
-        return is_early and any(address != self._silent for address in self.known_nodes)
+        return self._is_silent_for_less_than(LEFT_ALONE_S) and any(
+            address != self._silent for address in self.known_nodes
+        )
+
+    def _is_silent_for_less_than(self, some_s: float) -> bool:
+        return asyncio.get_running_loop().time() < self._silent_since + some_s
 
     async def _live_on(self, address: str) -> tuple[bool, str]:
         """One link to one node, from open to close: whether it was bound, and where to go next, if known."""
@@ -254,7 +264,7 @@ class ControllerLink:
                 address + LINK_PATH,
                 **_security(address, self._settings.ca_file),
                 additional_headers={"Authorization": authorization},
-                open_timeout=OPEN_TIMEOUT_S,
+                open_timeout=HURRIED_OPEN_S if self._is_silent_for_less_than(HURRY_S) else OPEN_TIMEOUT_S,
                 close_timeout=CLOSE_TIMEOUT_S,
                 ping_interval=None,
                 compression=None,
@@ -318,7 +328,7 @@ class ControllerLink:
                     data = await connection.recv()
             except TimeoutError:
                 self._silent = self.connected_to
-                self._left_alone_until = asyncio.get_running_loop().time() + LEFT_ALONE_S
+                self._silent_since = asyncio.get_running_loop().time()
                 raise
             frame = codec.decode_to_broker(data)
             if isinstance(frame, NotController):

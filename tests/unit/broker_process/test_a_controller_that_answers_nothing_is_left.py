@@ -1,6 +1,7 @@
 """A controller that hears a broker and is not heard: the broker hangs up after a session, or earlier."""
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from broker import link
 from muster.kernel.error_codes import ErrorCode
 from muster.messages import codec
 from muster.messages.link.from_broker import BrokerPing
-from muster.messages.link.to_broker import BrokerPingAnswer, HelloRefused
+from muster.messages.link.rows import NodeRow
+from muster.messages.link.to_broker import BrokerPingAnswer, HelloRefused, Nodes
 from tests.unit.broker_process.controller_side import ControllerSide, linked_broker
 
 
@@ -38,7 +40,10 @@ async def test_pings_without_answers_end_the_link_and_another_is_tried(tmp_path:
     assert any("TimeoutError" in one.get("reason", "") for one in logged)
 
 
-async def test_the_other_node_is_asked_before_the_one_that_hangs(tmp_path: Path) -> None:
+async def test_the_other_node_is_asked_before_the_one_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "LEFT_ALONE_S", 3_600.0)
     hanging, other = ControllerSide(), ControllerSide()
     hanging.session_timeout_ms = 300
     async with asyncio.timeout(30), linked_broker(tmp_path, hanging, other):
@@ -61,3 +66,17 @@ async def test_a_node_has_lost_its_lease_before_a_session_of_silence(
     async with asyncio.timeout(30), linked_broker(tmp_path, hanging, other):
         await hanging.bind()
         await other.bind()
+
+
+async def test_a_node_that_was_slow_is_asked_though_the_other_one_answers_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "OPEN_TIMEOUT_S", 3_600.0)
+    slow = ControllerSide()
+    slow.session_timeout_ms = 1_500
+    async with asyncio.timeout(30), linked_broker(tmp_path, slow):
+        with socket.create_server(("127.0.0.1", 0)) as nobody:
+            bound, _ = await slow.bind()
+            row = NodeRow("node-2", f"ws://127.0.0.1:{nobody.getsockname()[1]}", 2)
+            await slow.say(bound, Nodes(nodes=(row,), owners=()))
+            await slow.bind()
