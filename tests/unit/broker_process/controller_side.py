@@ -112,7 +112,9 @@ async def linked_broker(
     """
     async with contextlib.AsyncExitStack() as doors:
         for one in (controller, *others):
-            door = await doors.enter_async_context(serve(one.take, "127.0.0.1", 0, ssl=one.serving))
+            # Who left frames unread does not see that the broker has hung up.
+            serving = serve(one.take, "127.0.0.1", 0, ssl=one.serving, close_timeout=0.2)
+            door = await doors.enter_async_context(serving)
             port = door.sockets[0].getsockname()[1]
             one.address = f"{'wss' if one.serving else 'ws'}://127.0.0.1:{port}"
         settings = from_environment(
