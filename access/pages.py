@@ -20,8 +20,7 @@ def needs(operation: Operation) -> Callable[[PageView], PageView]:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if not user_may(request.user, operation):
-                unchanged = "" if request.method in ("GET", "HEAD") else " Nothing was changed."
-                raise PermissionDenied(f"This page needs a role that may {operation.value}.{unchanged}")
+                raise PermissionDenied(f"This page needs a role that may {operation.value}.")
             return view(request, *args, **kwargs)
 
         return guarded

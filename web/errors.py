@@ -81,8 +81,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 @login_not_required
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403: signed in, but the role does not include it."""
-    means = str(exception) or "Your role does not include this page."
-    title = "You may not see this" if request.method in READ else "You may not do this"
+    title, means = "You may not see this", str(exception) or "Your role does not include this page."
+    if request.method not in READ:
+        title, means = "You may not do this", f"{means} Nothing was changed."
     return _answer(request, 403, title, means, "An administrator gives roles.")
 
 

@@ -334,18 +334,14 @@ class Draft:
 
     def choose_if_room(self, row: PartitionRow, choice: Choice) -> bool:
         """`choose`, for those who may have ten thousand rows to change. False: the turn is full."""
-        if not self.take_room():
-            return False
-        self.choose(row, choice)
-        return True
+        return self.choose_all_if_room(row.topic_id, ((row, choice),))
 
     def choose_all_if_room(self, topic_id: UUID, choices: Iterable[tuple[PartitionRow, Choice]]) -> bool:
         """`choose_if_room` for partitions of one topic, which costs the loop less than one by one."""
         drafted = self.partitions.of_topic(topic_id)
         for row, choice in choices:
-            if self._room <= 0:
+            if not self.take_room():
                 return False
-            self._room -= 1
             self._choose(drafted, row, choice)
         return True
 

@@ -204,8 +204,7 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
             changed = zip(record.alike.rows(record.version), record.base_versions, strict=True)
             for row, base_version in changed:
                 before = known[row.partition]
-                if before.version != base_version:
-                    invariant(False, "a partition changed underneath the turn")
+                invariant(before.version == base_version, "a partition changed underneath the turn")
                 known[row.partition] = row
                 if looks_for_unproven:
                     rows.change_unproven(topic_id, row.is_unproven - before.is_unproven)

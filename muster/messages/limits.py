@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import msgspec
+
 FRAME_LIMIT_BYTES: Final = 64 * 1024
 """What a door of members reads from a stranger."""
 
@@ -24,6 +26,9 @@ LONGEST_RACK: Final = 249
 
 MAX_ROWS_PER_FRAME: Final = 1_000
 """Rows of a kind in one chunk of a snapshot; partitions in one AlterPartition, in one ping."""
+
+FRAMEFUL: Final = msgspec.Meta(max_length=MAX_ROWS_PER_FRAME)
+"""Of what a broker tells row by row: a frame with more is refused as it is decoded."""
 
 MAX_UNUSABLE_PER_HELLO: Final = 20_000
 """Logs that a broker cannot use and names in its hello, some 50 bytes each; of more it tells behind it."""

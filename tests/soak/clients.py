@@ -18,7 +18,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer as Librdkafka
-from confluent_kafka import KafkaError as Fatal
+from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import KafkaException
 
 from muster import Consumer, Record
@@ -147,7 +147,7 @@ class Members:
                 found = consumer.consume(500, timeout=0.5)
                 errors = [error for one in found if (error := one.error()) is not None]
                 # What comes by poll says by its code alone that it is fatal.
-                dead = [error for error in errors if error.code() == Fatal._FATAL]
+                dead = [error for error in errors if error.code() == LibrdkafkaError._FATAL]
                 if dead:
                     # As an application would: it ends this consumer, and makes another.
                     raise KafkaException(dead[0])

@@ -1,11 +1,11 @@
 """This room holds what a broker says on its link to the controller's node; BrokerHello is the first frame."""
 
-from typing import Annotated, Final
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
 
-from muster.messages.limits import MAX_ROWS_PER_FRAME
+from muster.messages.limits import FRAMEFUL
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.condition import Condition
 from muster.messages.link.configs import AlterConfigs
@@ -21,9 +21,6 @@ from muster.messages.link.plans import (
 )
 from muster.messages.link.quotas import AlterClientQuotas, DescribeClientQuotas
 from muster.messages.link.rows import PartitionKey
-
-_FRAMEFUL: Final = msgspec.Meta(max_length=MAX_ROWS_PER_FRAME)
-"""Of what is told row by row: more at once is refused."""
 
 
 class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="type", kw_only=True):
@@ -87,10 +84,10 @@ class BrokerPing(msgspec.Struct, frozen=True, tag="BrokerPing", tag_field="type"
 
     number: int
     metadata_version: int
-    high_watermarks: Annotated[tuple[HighWatermark, ...], _FRAMEFUL] = ()
+    high_watermarks: Annotated[tuple[HighWatermark, ...], FRAMEFUL] = ()
     condition: Condition | None = None
-    arriving: Annotated[tuple[Arriving, ...], _FRAMEFUL] = ()
-    losses: Annotated[tuple[LossReport, ...], _FRAMEFUL] = ()
+    arriving: Annotated[tuple[Arriving, ...], FRAMEFUL] = ()
+    losses: Annotated[tuple[LossReport, ...], FRAMEFUL] = ()
 
 
 class IsrProposal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -109,7 +106,7 @@ class IsrProposal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class AlterPartition(msgspec.Struct, frozen=True, tag="AlterPartition", tag_field="type", kw_only=True):
     """Proposals of several partitions, each judged by itself (replication.md section 2)."""
 
-    proposals: Annotated[tuple[IsrProposal, ...], _FRAMEFUL]
+    proposals: Annotated[tuple[IsrProposal, ...], FRAMEFUL]
 
 
 class UnusableLogs(msgspec.Struct, frozen=True, tag="UnusableLogs", tag_field="type", kw_only=True):
@@ -120,8 +117,8 @@ class UnusableLogs(msgspec.Struct, frozen=True, tag="UnusableLogs", tag_field="t
     other. One that lost records meanwhile is never `usable` again: another incarnation says `lost_tail`.
     """
 
-    failed: Annotated[tuple[PartitionKey, ...], _FRAMEFUL] = ()
-    usable: Annotated[tuple[PartitionKey, ...], _FRAMEFUL] = ()
+    failed: Annotated[tuple[PartitionKey, ...], FRAMEFUL] = ()
+    usable: Annotated[tuple[PartitionKey, ...], FRAMEFUL] = ()
 
 
 class Leaving(msgspec.Struct, frozen=True, tag="Leaving", tag_field="type", kw_only=True):

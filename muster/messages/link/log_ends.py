@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from muster.messages.limits import MAX_ROWS_PER_FRAME
+from muster.messages.limits import FRAMEFUL
 
 
 class LogEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -31,4 +31,4 @@ class LogEnds(msgspec.Struct, frozen=True, tag="LogEnds", tag_field="type", kw_o
     At most MAX_ROWS_PER_FRAME logs. One that has failed, cannot be opened or was given up is not named.
     """
 
-    ends: Annotated[tuple[LogEnd, ...], msgspec.Meta(max_length=MAX_ROWS_PER_FRAME)]
+    ends: Annotated[tuple[LogEnd, ...], FRAMEFUL]
