@@ -64,6 +64,6 @@ def test_in_letters_of_twice_the_size_nothing_scrolls_sideways(open_page: Open, 
     page = open_page(address)
     sizes = {"standard": 32, "fixed": 26}
     page.context.new_cdp_session(page).send("Page.setFontSizes", {"fontSizes": sizes})
-    page.wait_for_function("parseFloat(getComputedStyle(document.documentElement).fontSize) === 32")
+    expect(page.locator("html")).to_have_css("font-size", "32px")
     content, window = width_of(page)
     assert content <= window

@@ -102,7 +102,7 @@ HIDDEN = "Object.defineProperty(document, 'hidden', {{ value: {}, configurable: 
 def live(page: Page) -> None:
     """Wait until the page says that it is live."""
     expect(page.locator(".live")).to_have_attribute("data-state", "on", timeout=PATIENCE_MS)
-    page.wait_for_function("document.querySelector('.live').textContent.startsWith('Live')")
+    expect(page.locator(".live")).to_have_text(re.compile("^Live"))
 
 
 SIZES = [(1440, "light"), (1440, "dark"), (1024, "light"), (768, "light"), (390, "light"), (390, "dark")]

@@ -10,6 +10,9 @@ from tests.integration.web.test_plans_are_shown_and_steered import add_plan, ref
 
 pytestmark = pytest.mark.browser
 
+UNDER_WAY = ".htmx-request, .htmx-settling, .htmx-swapping"
+"""What bears these classes is being asked for, or put into the page."""
+
 
 def a_plan() -> Plan:
     cast.add_cluster()
@@ -36,12 +39,12 @@ def test_a_filter_keeps_the_focus_of_who_steps_through_it(open_page: Open) -> No
         page.locator(".filter [type=radio]").first.focus()
         page.keyboard.press("ArrowRight")
         page.wait_for_url(f"**={second}*")
-        page.wait_for_function("!document.querySelector('.htmx-request, .htmx-settling, .htmx-swapping')")
+        expect(page.locator(UNDER_WAY)).to_have_count(0)
         expect(page.locator(f"[value={second}]")).to_be_focused()
     page.get_by_role("searchbox").focus()
     page.keyboard.type("ord")
     page.wait_for_url("**q=ord*")
-    page.wait_for_function("!document.querySelector('.htmx-request, .htmx-settling, .htmx-swapping')")
+    expect(page.locator(UNDER_WAY)).to_have_count(0)
     page.keyboard.type("ers")
     expect(page.get_by_role("searchbox")).to_have_value("orders")
 
