@@ -253,6 +253,15 @@ class Commits:
                 self._await_turn(key)
         self._refuse([commit for commit, _ in batch.answers], code)
 
+    def turn_away(self) -> None:
+        """The lane takes no batch any more: what waits for one is not written.
+
+        The batch that is under way is: turns that were queued behind it are still decided here, on what it
+        wrote.
+        """
+        waiting, self._waiting = self._waiting, []
+        self._refuse(waiting, ErrorCode.NOT_COORDINATOR)
+
     def give_up(self, held: Sequence[Commit] = ()) -> None:
         """The shard goes to another node: what still waits was not written; nor was `held`, behind turns.
 
@@ -260,10 +269,11 @@ class Commits:
         """
         batch, self._batch = self._batch, None
         under_way = [] if batch is None else [commit for commit, _ in batch.answers]
-        waiting, self._waiting = self._waiting, []
         parked, self._parked = self._parked, {}
         self._beginning.clear()
-        for commits in (under_way, waiting, *parked.values(), held):
+        self._refuse(under_way, ErrorCode.NOT_COORDINATOR)
+        self.turn_away()
+        for commits in (*parked.values(), held):
             self._refuse(commits, ErrorCode.NOT_COORDINATOR)
 
     def _answer(self, batch: _Batch) -> None:

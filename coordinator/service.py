@@ -432,13 +432,13 @@ class ShardService(LeasedShard):
 
     def _offer_commits(self) -> None:
         if self._lane is None:
-            self._commits.give_up()
+            self._commits.turn_away()
             return
         try:
             self._lane.offer_batch(self._commits)
         except LaneLost:
             # `give_up` follows; a member may ask the next owner at once.
-            self._commits.give_up()
+            self._commits.turn_away()
 
     def _topics_changed(self, names: frozenset[str], gone: Gone) -> None:
         if self._housekeeping.are_gone(gone):

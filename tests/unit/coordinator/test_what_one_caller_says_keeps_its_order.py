@@ -151,6 +151,24 @@ async def test_all_that_waits_for_a_turn_is_refused_when_its_lane_closes_meanwhi
         assert ben.hung_up == [(ErrorCode.NONE, "left")]
 
 
+async def test_what_was_being_written_when_its_lane_closed_is_known_to_the_turns_behind_it() -> None:
+    async with Shards([readers(ann=[0], ben=[1])]) as shards:
+        service = await shards.serve(KEY)
+        ann, ben = await shards.registered(KEY, "ann"), await shards.registered(KEY, "ben")
+        shards.store.gate.clear()
+        shards.commit(ann, KEY, {orders(0): Position(9, 1)})
+        await eventually(shards.store.at_the_gate.is_set)
+        resigned = asyncio.ensure_future(shards.held[service.shard].resign())
+        await asyncio.sleep(0)
+        shards.commit(ben, KEY, {orders(1): Position(5, 1)})
+        assert [one.error for one in ben.judged] == [ErrorCode.NOT_COORDINATOR]
+        assert ann.judged == []
+        shards.store.gate.set()
+        assert await resigned
+        assert [one.error for one in ann.judged] == [ErrorCode.NONE]
+        assert service._groups.states[KEY].rows.offsets == {orders(0): 9}
+
+
 async def test_a_commit_that_cannot_be_judged_or_answered_makes_nobody_else_deaf() -> None:
     def fails(_: object) -> Never:
         raise ValueError("a mistake of ours")
