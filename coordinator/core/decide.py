@@ -125,10 +125,12 @@ def _together(state: GroupState, first: GroupDecision | None, second: GroupDecis
     """One decision of two that were taken one after the other in one turn of `state`."""
     if first is None:
         return second
-    written = (*first.records, *second.records)
-    rows = replace(second.state.rows, version=state.rows.version + 1) if written else state.rows
+    # All that is written may be answers, which change no rows.
+    was = state.rows.version
+    changed = first.state.rows.version != was or second.state.rows.version != was
+    rows = replace(second.state.rows, version=was + 1) if changed else state.rows
     return GroupDecision(
-        records=written,
+        records=(*first.records, *second.records),
         replies=(*first.replies, *second.replies),
         commands=(*first.commands, *second.commands),
         look_again_at=second.look_again_at,

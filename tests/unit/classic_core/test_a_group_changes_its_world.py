@@ -15,6 +15,7 @@ from coordinator.core.events import (
 )
 from coordinator.core.proposal import Proposal
 from groups.core.phases import Phase
+from groups.core.requests import Asked, DeleteGroup, GroupRequest
 from groups.core.state import GroupRows
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.member import LeaveRequest, RegisterConsumerResponse
@@ -115,6 +116,13 @@ def test_one_turn_goes_there_and_back_and_is_one_version() -> None:
     assert errors(group) == [INCONSISTENT, UNKNOWN, ErrorCode.NONE]
     assert group.rows.members == {} and group.members == []
     assert group.rows.version == version + 1 and group.rows.protocol == "classic"
+
+
+def test_a_request_that_is_refused_beside_a_join_that_is_makes_no_version() -> None:
+    group = ClassicGroup()
+    group.turn(group.joining("app-1"), GroupRequest("r-1", "olga", "it stalls", Asked(DeleteGroup())))
+    assert [type(one).__name__ for one in group.decision.records] == ["RequestDecided"]
+    assert group.rows.version == group.state.rows.version == 0
 
 
 def test_an_ephemeral_group_ends_before_somebody_joins() -> None:  # 16
