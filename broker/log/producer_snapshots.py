@@ -29,11 +29,13 @@ def save(folder: Path, producers: Producers, end_offset: int) -> None:
 def newest(folder: Path, names: Iterable[str], start_offset: int, end_offset: int) -> tuple[Producers, int]:
     """The newest that is not behind `end_offset`, and up to where it counts; none, and `start_offset`.
 
-    `names`: what lies in `folder`. What is behind the end, or damaged, is removed. Raises OSError.
+    One that ends below the first batch that is left, at `start_offset`, does not count: what its producers
+    stored since is gone, and they would be told that they are out of order. `names`: what lies in `folder`.
+    What does not count, or is damaged, is removed. Raises OSError.
     """
     for name in reversed(_among(names)):
         at = int(name.removesuffix(_SUFFIX))
-        if at <= end_offset:
+        if start_offset <= at <= end_offset:
             try:
                 return Producers.restored(json.loads(read_sealed(f"{folder}/{name}"))), at
             except (ValueError, TypeError):

@@ -56,6 +56,17 @@ def test_all_that_is_there_goes_and_the_next_record_has_the_next_offset(tmp_path
     assert stored(opened(tmp_path)) == [(6, 7)]
 
 
+def test_a_producer_is_not_judged_by_what_it_stored_before_the_records_that_went(tmp_path: Path) -> None:
+    """The newest file of producers was damaged: by an older one whoever goes on was out of order for ever."""
+    log = _log_of(tmp_path, 8)
+    log.delete_before(16, now_ms=0)
+    *older, newest = sorted(tmp_path.glob("*.snapshot"))
+    assert older and newest.stem == f"{16:020}"
+    newest.write_bytes(b"?")
+    again = opened(tmp_path, TWO_A_SEGMENT)
+    assert append(again, b"next", producer=(7, 0, 16)) == 16
+
+
 def test_what_a_kill_left_of_it_is_dropped_by_the_next_pass(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
