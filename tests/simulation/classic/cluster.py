@@ -182,6 +182,10 @@ class Cluster:
                 client.break_connection()
         self.world.later(self.world.chance.uniform(200, 5_000), self.start_node)
 
+    def drain(self, node: Node) -> None:
+        """It gives its leases away and ends, and after a while another starts in its place."""
+        node.drain(lambda: None if node.status == "over" else self.crash(node))
+
     def woken(self, name: str, key: str = "") -> None:
         for node in self.nodes:
             node.woken(name, key)

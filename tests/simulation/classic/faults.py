@@ -37,6 +37,7 @@ class Faults(native.Faults):
             (1, self._make_anew),
             (3, self._crash_node),
             (3, self._pause_node),
+            (2, self._drain_node),
             (3, self._cut_off),
             (4, self._our_mistake),
             (4, self._unknown_outcome),

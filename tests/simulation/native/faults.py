@@ -217,9 +217,15 @@ class Faults:
                 process.out_of_range(partition)
 
     def _drain_node(self) -> str:
+        """Sometimes the database goes just before, or while it gives its leases away."""
         node = self._node()
         if node is None:
             return ""
+        dark = self.chance.random()
+        if dark < 0.2:
+            self.world.tell(self._cut_off())
+        elif dark < 0.4:
+            self.world.later(self.chance.choice((1, 5, 50)), lambda: self.world.tell(self._cut_off()))
         self.cluster.drain(node)
         return f"{node.name} is drained"
 
