@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_before_create_process
+from celery.signals import worker_before_create_process, worker_init
 
 from config.environment import process_role
 from muster.kernel.lean_imports import leave_out_what_serves_nobody
@@ -64,6 +64,23 @@ app.conf.update(
     timezone="UTC",
 )
 app.autodiscover_tasks()
+
+
+@worker_init.connect
+def _refuse_a_newer_schema(**_: Any) -> None:
+    """A worker waits for a database that does not answer, as it waits for Redis."""
+    from django.db import DatabaseError, connection
+
+    from runtime.schema import why_unknown
+
+    try:
+        unknown = why_unknown(connection)
+    except DatabaseError:
+        return
+    finally:
+        connection.close()
+    if unknown:
+        sys.exit(f"celery: {unknown}")
 
 
 @worker_before_create_process.connect

@@ -1,5 +1,6 @@
 """This room answers whether the web process can serve, and what it counted; web.doors says that it lives."""
 
+import structlog
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
@@ -14,20 +15,27 @@ from access.rest.authentication import prove
 from access.rest.problems import problem_response
 from access.service import user_may
 from muster.kernel.error_codes import ErrorCode
+from runtime.schema import why_unknown
 
+log = structlog.get_logger(__name__)
 _migrated = False
+_said = ""
 
 
 @login_not_required
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 if the database answers and knows every migration, else 503 with the reason in one line."""
+    """200 if the database answers and has the schema of this program, else 503 with the reason in one line.
+
+    Where it had it, and somebody brought a newer one, 200 with a word: else no page would be served from
+    `manage.py migrate` until the first web process of the newer version.
+    """
     try:
-        reason = _missing()
+        ready, said = _looked_at()
     except DatabaseError:
-        reason = "the database does not answer"
-    return HttpResponse(f"{reason or 'ready'}\n", status=503 if reason else 200, content_type="text/plain")
+        ready, said = False, "the database does not answer"
+    return HttpResponse(f"{said}\n", status=200 if ready else 503, content_type="text/plain")
 
 
 @login_not_required
@@ -55,14 +63,18 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(generate_latest(), content_type=CONTENT_TYPE_LATEST)
 
 
-def _missing() -> str:
-    global _migrated
+def _looked_at() -> tuple[bool, str]:
+    global _migrated, _said
+    unknown = why_unknown(connection)
+    if unknown and unknown != _said:
+        log.warning("the schema is newer", why=unknown)
+    _said = unknown
     if _migrated:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-        return ""
+        return True, f"ready. {unknown}" if unknown else "ready"
+    if unknown:
+        return False, unknown
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        return "migrations are missing: manage.py migrate"
+        return False, "migrations are missing: manage.py migrate"
     _migrated = True
-    return ""
+    return True, "ready"

@@ -13,6 +13,8 @@ from django.db.migrations.exceptions import AmbiguityError, NodeNotFoundError
 from django.db.migrations.executor import MigrationExecutor
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
+from runtime.schema import why_unknown
+
 # It makes the table of the cluster, and depends on nothing: a database that has it is ours from then on.
 OURS = ("runtime", "0001_cluster_leases_journal_work")
 _FOREIGN = """
@@ -42,6 +44,8 @@ class Command(migrate.Command):
 
     def handle(self, *args: Any, **options: Any) -> None:
         connection = connections[options["database"]]
+        if unknown := why_unknown(connection):
+            raise CommandError(unknown)
         executor = MigrationExecutor(connection)
         if OURS not in executor.loader.applied_migrations:
             _refuse_a_foreign_one(connection)

@@ -19,6 +19,7 @@ from runtime.cluster import WrongDatabase
 from runtime.collecting import calm_collector
 from runtime.ports import ConnectionLost
 from runtime.postgres import Postgres
+from runtime.schema import why_unknown
 
 WAIT_FOR_DATABASE_S = 60.0
 SWITCH_INTERVAL_S = 0.0005
@@ -85,16 +86,10 @@ def _wait_for_database() -> None:
 
 def _refuse_unknown_schema() -> None:
     """Raises CommandError unless exactly the migrations that this program knows have been applied."""
+    if unknown := why_unknown(connection):
+        raise CommandError(unknown)
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     if missing:
         raise CommandError(f"{len(missing)} migrations are missing: run `manage.py migrate`.")
-    installed = {app for app, _ in executor.loader.graph.nodes}
-    unknown = {
-        f"{app}.{name}"
-        for app, name in executor.loader.applied_migrations
-        if app in installed and (app, name) not in executor.loader.graph.nodes
-    }
-    if unknown:
-        raise CommandError(f"This program does not know the schema: {', '.join(sorted(unknown))}.")
     connection.close()

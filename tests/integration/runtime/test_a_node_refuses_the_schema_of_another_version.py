@@ -33,7 +33,11 @@ def database(fresh_database: str) -> str:
     ("change", "why"),
     [
         (EARLIER, "1 migrations are missing: run `manage.py migrate`."),
-        (LATER, "This program does not know the schema: groups.9999_of_later."),
+        (
+            LATER,
+            "This program is older than the schema of its database, which has groups.9999_of_later: start the"
+            " version that ran `manage.py migrate` last.",
+        ),
     ],
 )
 def test_a_node_ends_and_says_what_is_wrong(database: str, change: str, why: str) -> None:

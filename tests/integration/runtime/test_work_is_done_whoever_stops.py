@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 import redis
 
@@ -154,3 +155,22 @@ def test_a_stopped_redis_delays_nobody_and_the_spare_process_is_asked(
         assert truth.rows("SELECT DISTINCT epoch FROM lease") == [(1,)]
     finally:
         redis_server.resume()
+
+
+def test_a_worker_that_runs_goes_on_where_a_newer_schema_comes(
+    truth: Truth,
+    fresh_database: str,
+    start_worker: Callable[..., Worker],
+    start_node: Callable[..., CounterNode],
+) -> None:
+    start_worker().wait_ready()
+    with psycopg.connect(fresh_database) as connection:
+        connection.execute("ALTER TABLE work_item ADD of_later text NOT NULL DEFAULT ''")
+        connection.execute(
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('runtime', '9999_of_later', now())"
+        )
+    node = start_node("node-1")
+    node.wait_accepted()
+    node.ask("add", LANE, KEY, 1)
+    wait_for(lambda: [state for state, _, _ in states(truth)] == ["adopted"], "the result is adopted")
+    assert states(truth)[0][2] == "worker"

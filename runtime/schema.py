@@ -1,0 +1,38 @@
+"""This room tells an older program that the database has the schema of a newer one.
+
+What such a schema says in other words this program cannot know: it does not begin on it. A process that runs
+while `manage.py migrate` brings it goes on: an upgrade migrates first, then restarts one after the other.
+"""
+
+from importlib.util import find_spec
+from pkgutil import iter_modules
+
+from django.apps import apps
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.recorder import MigrationRecorder
+
+NAMED_AT_MOST = 3
+
+
+def why_unknown(connection: BaseDatabaseWrapper) -> str:
+    """Which migrations this database has that this program has not; empty: none.
+
+    What apps that are not installed here have applied is theirs. No migration is imported: a worker keeps
+    what it imports. Raises DatabaseError.
+    """
+    applied = MigrationRecorder(connection).applied_migrations()
+    ours = {config.label: _migrations_of(config.name) for config in apps.get_app_configs()}
+    unknown = sorted(f"{app}.{name}" for app, name in applied if app in ours and name not in ours[app])
+    if not unknown:
+        return ""
+    more = f" and {len(unknown) - NAMED_AT_MOST} more" if len(unknown) > NAMED_AT_MOST else ""
+    return (
+        "This program is older than the schema of its database, which has"
+        f" {', '.join(unknown[:NAMED_AT_MOST])}{more}: start the version that ran `manage.py migrate` last."
+    )
+
+
+def _migrations_of(app: str) -> set[str]:
+    """The names of its migrations, as they lie on disk."""
+    spec = find_spec(f"{app}.migrations")
+    return {one.name for one in iter_modules(spec.submodule_search_locations)} if spec else set()
