@@ -13,6 +13,8 @@ import yaml
 from django.core.management import get_commands
 
 from broker.settings import from_environment
+from standalone.ports import Ports
+from standalone.processes import children
 from tests.tidy.sources import ROOT, modules
 
 DOCKER = ROOT / "docker"
@@ -188,6 +190,31 @@ def test_brokers_start_whichever_node_is_away() -> None:
     for name, service in OURS.items():
         if name.startswith("broker-"):
             assert not nodes & set(service["depends_on"]), name
+
+
+def test_whoever_asks_brokers_is_where_they_listen() -> None:
+    """Their Kafka listeners are on loopback: nodes lead their links, workers ask where logs end."""
+    place = SERVICES["broker-1"]["network_mode"]
+    for name, service in OURS.items():
+        if name.startswith(("broker-", "node-", "worker")):
+            assert (
+                service["network_mode"] == place and place.removeprefix("service:") in service["depends_on"]
+            )
+
+
+def test_workers_are_run_as_a_stack_runs_them() -> None:
+    ports = Ports(web=1, nodes=(), brokers=())
+    ours = next(child for child in children(Path("/home"), ports, 1) if child.role == "worker").command
+    assert {word for word in ours if word.startswith("--without")} == {
+        word for word in SERVICES["worker"]["command"] if word.startswith("--without")
+    }
+
+
+def test_the_proxy_lets_through_what_web_takes() -> None:
+    from django.conf import settings
+
+    said = re.search(r"max_size (\d+)MiB", (DOCKER / "Caddyfile").read_text(encoding="utf-8"))
+    assert said is not None and int(said[1]) * 2**20 == settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
 
 def test_postgres_is_healthy_only_for_those_who_come_by_tcp() -> None:
