@@ -17,6 +17,7 @@ from kafkaserver import open_files
 from kafkaserver.addresses import CannotListenError
 from kafkaserver.compiled import running
 from kafkaserver.guard import Guard
+from kafkaserver.version import own_version
 from muster.kernel.environment import SettingError
 
 BAD_SETTING, BAD_FOLDER, BAD_ADDRESS, SHARED_ID = 2, 3, 4, 5
@@ -35,7 +36,7 @@ def main() -> int:
         print(f"broker: {error}", file=sys.stderr)
         return BAD_SETTING
     _log_as_json(settings, level)
-    structlog.get_logger().info("broker runs", how=str(running))
+    structlog.get_logger().info("broker runs", version=own_version(), how=str(running))
     for line in reader().unknown():
         structlog.get_logger().warning(line)
     open_files.allow_many_files()

@@ -11,6 +11,7 @@ from broker.core.replica import Role
 from broker.core.replica_log import PartitionKey
 from broker.replicas import DataPlane
 from kafkaserver.quotas import ClientQuotas
+from kafkaserver.version import own_version
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.link.condition import (
     DAMAGED,
@@ -61,6 +62,7 @@ class BrokerCondition:
             throttled_more=max(0, len(waiting) - MOST_THROTTLED),
             logs=self._notes.news(self._logs(), now),
             begins=said is None,
+            version=own_version(),
         )
         is_as_before = said is not None and not fresh.logs and _figures(fresh) == _figures(said)
         if said is None or disk is not said.disk:

@@ -8,6 +8,7 @@ from kafkaserver.compiled import running
 from kafkaserver.guard import Guard
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.strangers import IN_ALL, OF_ONE_ADDRESS
+from kafkaserver.version import own_version
 
 
 def samples_of_replicas(plane: DataPlane, followers: Replication) -> dict[str, float]:
@@ -41,6 +42,7 @@ def samples_of_clients(listener: ClientListener, quotas: ClientQuotas) -> dict[s
     counters = server.counters
     waits = quotas.throttled.items()
     return {
+        f'muster_broker_build_info{{version="{own_version()}"}}': 1,
         "muster_broker_compiled_modules": running.modules,
         "muster_broker_client_connections": server.connection_count,
         "muster_broker_client_connections_total": counters.accepted,

@@ -71,8 +71,11 @@ def _refuse_a_newer_schema(**_: Any) -> None:
     """A worker waits for a database that does not answer, as it waits for Redis."""
     from django.db import DatabaseError, connection
 
+    from kafkaserver.version import own_version
     from runtime.schema import why_unknown
 
+    # Its children say it, and files may be exchanged by then.
+    own_version()
     try:
         unknown = why_unknown(connection)
     except DatabaseError:

@@ -66,9 +66,13 @@ class ThrottledShape(serializers.Serializer[Any]):
         }
     ],
     throttled_more=0,
+    program="0.1.0+3f9ac21b",
 )
 class ConditionShape(serializers.Serializer[Any]):
-    """How a broker is, as it said last; `said_at` null: it never said, `disk` null: it does not know."""
+    """How a broker is, as it said last; `said_at` null: it never said, `disk` null: it does not know.
+
+    `program`: the version that it runs; null: one that does not say.
+    """
 
     broker_id = Int32Field()
     said_at = serializers.DateTimeField(allow_null=True)
@@ -77,6 +81,7 @@ class ConditionShape(serializers.Serializer[Any]):
     logs_damaged = Int32Field()
     throttled = ThrottledShape(many=True)
     throttled_more = Int32Field()
+    program = serializers.CharField(allow_null=True)
 
 
 @example(
@@ -133,6 +138,7 @@ class BrokerConditionDetail(APIView):
             "logs_damaged": damaged,
             "throttled": [_throttled(one) for one in waiting],
             "throttled_more": told.throttled_more if told and waiting else 0,
+            "program": (told.version if told else "") or None,
         }
         return versioned(request, body, f"{found.broker_epoch}-{found.fenced:d}-{said}")
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from controller import catching_up, conditions, leases, losses, move_queries, queries
+from controller import catching_up, conditions, leases, losses, move_queries, processes, queries
 from runtime.models import Refusal
 from runtime.ports import CONTROLLER_LANE
 from runtime.refusals import SHOWN_HOURS, is_of_the_database
@@ -95,6 +95,19 @@ def of_refusals(rows: Sequence[Refusal]) -> list[Finding]:
     }
     groups = tuple(dict.fromkeys(of_groups))
     return [Finding("requests_refused", WARNING, min(row.first_at for row in rows), facts, groups)]
+
+
+def of_nodes(there: Sequence[processes.Process]) -> list[Finding]:
+    """Nodes that fell silent without a word: they died, or hang. Where none is left, lanes have no owner."""
+    nodes = [one for one in there if one.kind == "node"]
+    silent = sorted(
+        (one for one in nodes if one.state == processes.SILENT), key=lambda one: one.since or _LONG_AGO
+    )
+    if not silent or len(silent) == len(nodes):
+        return []
+    names = [one.name for one in silent]
+    facts = {"number": len(names), "names": names[:_NAMED], "more": max(0, len(names) - _NAMED)}
+    return [Finding("node_silent", WARNING, silent[0].since, facts | {"hours": processes.SILENT_HOURS})]
 
 
 def of_moves(moves: move_queries.MoveCounts) -> list[Finding]:

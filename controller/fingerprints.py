@@ -26,7 +26,10 @@ _OF_CLUSTER = """
             FROM partition_progress),
            (SELECT COALESCE(sum(hashtext(broker_id || '.' || at)), 0)::text FROM broker_condition),
            (SELECT COALESCE(sum(hashtext(id || '.' || at)), 0)::text FROM arrival),
-           (SELECT COALESCE(sum(hashtext(id || state || since)), 0)::text FROM log_note)
+           (SELECT COALESCE(sum(hashtext(id || state || since)), 0)::text FROM log_note),
+           (SELECT COALESCE(sum(hashtext(application_name)), 0)::text FROM pg_stat_activity
+            WHERE datname = current_database()
+                AND (application_name LIKE 'muster-web-listen%' OR application_name LIKE 'muster:worker:w%'))
 """
 _OF_TURNS = 4
 """The first parts of the cluster's fingerprint: what turns of the controller change."""

@@ -9,20 +9,20 @@ from django.db.models.functions import Now
 from runtime.models import Cluster, Refusal
 from runtime.refusals import SHOWN_HOURS
 
-_ALIVE = "NOT session.ended AND COALESCE(session.renewed_at > now() - interval '5 seconds', true)"
+ALIVE = "NOT session.ended AND COALESCE(session.renewed_at > now() - interval '5 seconds', true)"
 """A run is renewed several times a second; a node that was killed alone is ended by nobody."""
 
 _HOLDER = f"""
     SELECT session.node, lease.epoch FROM lease
-    JOIN node_session AS session ON session.run = lease.run AND {_ALIVE}
+    JOIN node_session AS session ON session.run = lease.run AND {ALIVE}
     WHERE lease.name = %s
 """
 _ORPHANS = f"""
     SELECT lease.name, session.renewed_at FROM lease
     LEFT JOIN node_session AS session ON session.run = lease.run
-    WHERE session.run IS NULL OR NOT ({_ALIVE}) ORDER BY lease.name
+    WHERE session.run IS NULL OR NOT ({ALIVE}) ORDER BY lease.name
 """
-_LAST_HEARD = f"SELECT max(renewed_at) FROM node_session AS session HAVING bool_and(NOT ({_ALIVE}))"
+_LAST_HEARD = f"SELECT max(renewed_at) FROM node_session AS session HAVING bool_and(NOT ({ALIVE}))"
 """When the last node was heard, if none is left: one that stops in order gives its leases back."""
 
 _WAITING = """
@@ -34,7 +34,7 @@ _BY_SPARES = f"""
     SELECT count(*), min(claimed_at) FROM work_item
     WHERE claimed_by LIKE 'spare of %%' AND state IN ('done', 'adopted') AND claimed_at > COALESCE(
         (SELECT max(claimed_at) FROM work_item WHERE claimed_by LIKE 'worker %%'), '-infinity')
-    AND claimed_at > (SELECT min(started_at) FROM node_session AS session WHERE {_ALIVE})
+    AND claimed_at > (SELECT min(started_at) FROM node_session AS session WHERE {ALIVE})
 """
 """What was done before the nodes of today began, on another day or server, tells nothing of workers."""
 

@@ -15,6 +15,7 @@ from django.db.models.lookups import Exact
 
 from controller.loss_models import ElectionLoss as ElectionLoss
 from controller.row_constraints import holds_no_null, holds_texts_by_name
+from runtime.models import VERSION_LENGTH
 
 NAME_LENGTH = 249
 """Longest name of a topic, in characters: Kafka's bound; of a user and a client id in quotas, too."""
@@ -126,6 +127,7 @@ class BrokerCondition(models.Model):
         default=list, help_text="Clients that wait: muster.messages.link.condition.ThrottledClient."
     )
     throttled_more = models.IntegerField(default=0, help_text="How many more wait than are named.")
+    version = models.CharField(max_length=VERSION_LENGTH, default="", db_default="", blank=True)
     at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -10,7 +10,7 @@ from time import monotonic
 
 from django.http import HttpRequest
 
-from controller import findings, fingerprints, leases, move_queries, queries
+from controller import findings, fingerprints, leases, move_queries, processes, queries
 from controller.fingerprints import of_turns
 
 KEPT_MS = 2_000
@@ -30,6 +30,12 @@ class ClusterStanding:
     health: queries.Health
     moves: move_queries.MoveCounts
     findings: list[findings.Finding]
+    processes: list[processes.Process]
+
+    @property
+    def versions(self) -> list[tuple[str, int]]:
+        """How many processes run which version."""
+        return processes.versions(self.processes)
 
     @property
     def live(self) -> list[int]:
@@ -108,5 +114,7 @@ def _read(fingerprint: str, database: str, kept: ClusterStanding | None) -> Clus
         health = queries.health(queries.live_ids(row.broker for row in brokers))
     moves = move_queries.counts()
     found = findings.find(brokers, health, leases.orphans(), leases.work()) + findings.of_moves(moves)
-    found = findings.most_urgent_first(found + findings.of_refusals(leases.refusals()))
-    return ClusterStanding(fingerprint, database, read_at, brokers, health, moves, found)
+    there = processes.running()
+    found += findings.of_refusals(leases.refusals()) + findings.of_nodes(there)
+    found = findings.most_urgent_first(found)
+    return ClusterStanding(fingerprint, database, read_at, brokers, health, moves, found, there)

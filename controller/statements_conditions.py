@@ -4,18 +4,20 @@ from typing import Final
 
 NOTE_CONDITIONS: Final = """
 INSERT INTO broker_condition (broker_id, disk_total_bytes, disk_usable_bytes, disk_reserve_bytes,
-    short_since, throttled, throttled_more, at)
-SELECT u.broker_id, total, usable, reserve, CASE WHEN is_full THEN now() END, throttled, more, now()
+    short_since, throttled, throttled_more, version, at)
+SELECT u.broker_id, total, usable, reserve, CASE WHEN is_full THEN now() END, throttled, more,
+    u.version, now()
 FROM unnest(%(broker_id)s::int[], %(total)s::bigint[], %(usable)s::bigint[], %(reserve)s::bigint[],
-    %(is_full)s::bool[], %(throttled)s::jsonb[], %(more)s::int[])
-    AS u(broker_id, total, usable, reserve, is_full, throttled, more)
+    %(is_full)s::bool[], %(throttled)s::jsonb[], %(more)s::int[], %(version)s::text[])
+    AS u(broker_id, total, usable, reserve, is_full, throttled, more, version)
 JOIN broker ON broker.broker_id = u.broker_id
 ORDER BY u.broker_id
 ON CONFLICT (broker_id) DO UPDATE SET disk_total_bytes = EXCLUDED.disk_total_bytes,
     disk_usable_bytes = EXCLUDED.disk_usable_bytes, disk_reserve_bytes = EXCLUDED.disk_reserve_bytes,
     short_since = CASE WHEN EXCLUDED.short_since IS NOT NULL
         THEN coalesce(broker_condition.short_since, EXCLUDED.short_since) END,
-    throttled = EXCLUDED.throttled, throttled_more = EXCLUDED.throttled_more, at = EXCLUDED.at"""
+    throttled = EXCLUDED.throttled, throttled_more = EXCLUDED.throttled_more,
+    version = EXCLUDED.version, at = EXCLUDED.at"""
 
 FORGET_LOGS: Final = "DELETE FROM log_note WHERE broker_id = ANY (%(broker_id)s::int[])"
 

@@ -10,6 +10,7 @@ from controller import statements_conditions as statements
 from controller.pace import Said
 from controller.statements import numbers, uuids
 from muster.messages.link.condition import SOUND, Condition, LogNote, ThrottledClient
+from runtime.models import VERSION_LENGTH
 from runtime.postgres import LaneConnection
 
 
@@ -54,6 +55,7 @@ def _note_conditions(cursor: Cursor[Any], conditions: Sequence[tuple[int, Condit
             "is_full": [disk is not None and disk.is_full for disk in disks],
             "throttled": [_throttled(one) for _, one in conditions],
             "more": numbers(one.throttled_more for _, one in conditions),
+            "version": [one.version.replace("\x00", "")[:VERSION_LENGTH] for _, one in conditions],
         },
     )
 

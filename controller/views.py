@@ -14,13 +14,15 @@ from access.cursors import NotOurs, opened, sealed
 from access.filters import DoesNotFit, number_filter, read_filters, text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
-from controller import conditions, fingerprints, queries, standing
+from controller import conditions, fingerprints, processes, queries, standing
+from kafkaserver.version import own_version
 
 TOPICS_OF_A_PAGE = 50
 PARTITIONS_OF_A_TOPIC = 20
 PARTITIONS_OF_AN_OPENED_TOPIC = 500
 SHOWS = ("attention", "offline", "under-min-isr", "one-copy", "all")
 BROKERS_SHOWN = 20
+PROCESSES_SHOWN = 20
 COLUMNS = 40
 """So many brokers have a column each; with more of them replicas are named in one."""
 
@@ -124,6 +126,8 @@ def cluster(request: HttpRequest) -> HttpResponse:
         "rendered": here.fingerprint,
         "here": here,
         "brokers": here.foremost(BROKERS_SHOWN),
+        "processes": _first_to_look_at(here.processes),
+        "own_version": own_version(),
         "columns": [(row.broker, row.state == queries.FENCED) for row in _columns(here)],
         "width": max(1, len(_columns(here))) + 7,
         "blocks": _blocks(here, shown, asked),
@@ -135,6 +139,13 @@ def cluster(request: HttpRequest) -> HttpResponse:
         "before": _before(here, asked),
     }
     return render(request, "controller/cluster.html", context)
+
+
+def _first_to_look_at(found: Sequence[processes.Process]) -> list[processes.Process]:
+    """All of them in their order; of many, those of another version than this process come first."""
+    if len(found) <= PROCESSES_SHOWN:
+        return list(found)
+    return sorted(found, key=lambda one: one.version == own_version())[:PROCESSES_SHOWN]
 
 
 def _before(here: standing.ClusterStanding, asked: Asked) -> str:

@@ -77,7 +77,17 @@ class NodeIdentityAdmin(ReadOnlyAdmin):
 
 @admin.register(NodeSession)
 class NodeSessionAdmin(ReadOnlyAdmin):
-    list_display = ("node", "run", "ended", "draining", "renewals", "pid", "addresses", "started_at")
+    list_display = (
+        "node",
+        "run",
+        "ended",
+        "draining",
+        "renewals",
+        "pid",
+        "addresses",
+        "version",
+        "started_at",
+    )
     list_filter = ("ended", "draining", "node")
     search_fields = ("node", "run")
 

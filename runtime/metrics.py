@@ -34,6 +34,9 @@ commits_refused = Counter(
     registry=REGISTRY,
 )
 compiled_modules = Gauge("muster_compiled_modules", "0: this node runs plain Python.", registry=REGISTRY)
+build_info = Gauge(
+    "muster_build_info", "1: the version that this process runs.", ["version"], registry=REGISTRY
+)
 certificate_ends = Gauge(
     "muster_certificate_ends_seconds",
     "When the certificate of a listener ends, as a Unix time; absent without one.",

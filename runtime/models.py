@@ -14,6 +14,9 @@ from django.db.models.functions import Cast, Now
 NAME_LENGTH = 64
 """Longest name of a node, lane or kind, in characters."""
 
+VERSION_LENGTH = 40
+"""Longest version of a program, in characters; `kafkaserver.version` makes shorter ones."""
+
 KEY_LENGTH = 255
 """Longest key of a turn or work item, in characters; group ids are at most this long."""
 
@@ -75,6 +78,13 @@ class NodeSession(models.Model):
         default=dict, help_text='By kind: {"websocket": "ws://host:port", "kafka": "host:port"}.'
     )
     started_at = models.DateTimeField(db_default=Now())
+    version = models.CharField(
+        max_length=VERSION_LENGTH,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="What it runs; empty: a version that does not say.",
+    )
 
     class Meta:
         db_table = "node_session"

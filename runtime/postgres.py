@@ -12,6 +12,7 @@ import msgspec
 import psycopg
 from psycopg import errors
 
+from kafkaserver.version import own_version
 from runtime import cluster, nodes, succession
 from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.database import Backend, Fenced, Held, JournalRow, LeaseRow, Look, Peer, Written
@@ -76,8 +77,9 @@ INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)
 VALUES (%s, %s, %s, %s, %s, %s, %s::jsonb, %s::jsonb, clock_timestamp())
 """
 _BEGIN_RUN = """
-INSERT INTO node_session (run, node, pid, backend_start, renewals, ended, draining, addresses, started_at)
-SELECT %s, %s, pid, backend_start, 0, false, false, %s::jsonb, clock_timestamp()
+INSERT INTO node_session (run, node, pid, backend_start, renewals, ended, draining, addresses, version,
+    started_at)
+SELECT %s, %s, pid, backend_start, 0, false, false, %s::jsonb, %s, clock_timestamp()
 FROM pg_stat_activity WHERE pid = pg_backend_pid()
 """
 _BEGIN_LINK = """
@@ -400,7 +402,8 @@ class PostgresLink:
                 node_id = nodes.identity(self.connection, node)
             except nodes.NoNumberLeft as error:
                 raise cluster.WrongDatabase(str(error)) from error
-            self.connection.execute(_BEGIN_RUN, (run, node, _encode(addresses).decode()))
+            told_of_it = (run, node, _encode(addresses).decode(), own_version())
+            self.connection.execute(_BEGIN_RUN, told_of_it)
         return node_id
 
     def renew(self, run: str) -> Look:

@@ -6,7 +6,7 @@ import socket
 from celery import shared_task
 from django.conf import settings
 
-from runtime import wake, work
+from runtime import seen, wake, work
 from runtime.ports import ConnectionLost
 from runtime.postgres import Postgres, PostgresLink
 
@@ -18,7 +18,7 @@ def _link() -> PostgresLink:
     pid = os.getpid()
     if pid not in _links:
         _links.clear()
-        _links[pid] = Postgres(settings.DATABASE_DIRECT_URL, "worker").connect(f"w{pid}", "work")
+        _links[pid] = Postgres(settings.DATABASE_DIRECT_URL, "worker").connect(seen.as_worker(pid), "work")
     return _links[pid]
 
 

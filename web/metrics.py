@@ -2,6 +2,7 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
+BUILD_INFO = Gauge("muster_build_info", "1: the version that this process runs.", ["version"])
 LIVE_PAGES = Gauge("muster_web_live_pages", "Open pages with a live websocket.")
 LIVE_CHANGES = Gauge("muster_web_live_changes", "Changes numbered by this process since it began.")
 BUSY_DESKS = Gauge("muster_web_busy_desks", "Requests that are being worked on.")

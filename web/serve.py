@@ -19,11 +19,13 @@ from access.bounded_websocket import BoundedWebSocket
 from access.peers import strangers_per_address
 from config.asgi import application as django_application
 from kafkaserver import open_files
+from kafkaserver.version import own_version
+from runtime import seen
 from runtime.ports import EVERYTHING
 from runtime.wake import Listener
 from web.doors import HttpDoor
 from web.live import Hub, LiveSocket, Receive, Scope, Send
-from web.metrics import LIVE_CHANGES, LIVE_PAGES
+from web.metrics import BUILD_INFO, LIVE_CHANGES, LIVE_PAGES
 from web.watching import Watching
 
 LIVE_PATH = "/ws/live/"
@@ -66,9 +68,10 @@ class WebProcess:
         while True:
             event = await receive()
             if event["type"] == "lifespan.startup":
+                BUILD_INFO.labels(own_version()).set(1)
                 LIVE_PAGES.set_function(lambda: len(self.hub.pages))
                 LIVE_CHANGES.set_function(lambda: self.hub.sequence)
-                listener = Listener(settings.DATABASE_DIRECT_URL, "muster-web-listen", self._woken)
+                listener = Listener(settings.DATABASE_DIRECT_URL, seen.as_web(), self._woken)
                 self._tasks = [
                     asyncio.create_task(self.hub.run()),
                     asyncio.create_task(listener.run()),

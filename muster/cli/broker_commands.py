@@ -78,6 +78,7 @@ def show(session: Session, broker: Broker) -> None:
             ("room on disk", room),
             ("logs offline", how.get("logs_offline")),
             ("logs damaged", how.get("logs_damaged")),
+            ("version", how.get("program")),
             ("changed", at(body["changed_at"])),
         ]
         if session.screen.one(body | {"condition": how or None}, facts, body["broker_id"]):

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
@@ -15,6 +14,7 @@ from muster.cli.failures import ExitCode, Failure
 from muster.cli.places import Wanted
 from muster.cli.screen import Output, Screen, close
 from muster.cli.session import Asking, Session
+from muster.kernel.version import VERSION
 
 Function = Callable[..., None]
 _NOT_UNDERSTOOD: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -25,17 +25,9 @@ def _option(*names: str, text: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, **more)
 
 
-def own_version() -> str:
-    """Of the library that holds this command."""
-    try:
-        return version("muster")
-    except PackageNotFoundError:
-        return "of a checkout"
-
-
 def _tell_version(is_asked: bool) -> None:
     if is_asked:
-        typer.echo(f"muster {own_version()}")
+        typer.echo(f"muster {VERSION}")
         raise typer.Exit
 
 

@@ -9,10 +9,11 @@ from typing import Any, Final
 import httpx
 import typer
 
-from muster.cli.commands import command, own_version
+from muster.cli.commands import command
 from muster.cli.failures import ExitCode, Failure
 from muster.cli.screen import Column
 from muster.cli.session import Session
+from muster.kernel.version import VERSION
 
 _STEPS: Final = [
     Column("STEP", "step"),
@@ -148,4 +149,4 @@ def _versions(session: Session) -> tuple[str, str, str]:
             f"REST {theirs}, and this command speaks 1",
             "Install the command of the same release.",
         )
-    return "well", f"command {own_version()}, REST {theirs}", ""
+    return "well", f"command {VERSION}, REST {theirs}", ""

@@ -1,7 +1,7 @@
 """This room says how the cluster is as a whole: in one look, and as an exit code for a watchman."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,6 +12,14 @@ from muster.cli.session import Session
 from muster.cli.words import at
 
 _FINDINGS: Final = [Column("WHAT", "what"), Column("WHICH", "which"), Column("DETAIL", "detail")]
+_PROCESSES: Final = [
+    Column("KIND", "kind"),
+    Column("NAME", "name"),
+    Column("PROCESSES", "number", number=True),
+    Column("VERSION", "version"),
+    Column("STATE", "state"),
+    Column("SINCE", lambda row: at(row["since"])),
+]
 _IN_DETAIL: Final = (
     "broker_fenced",
     "group_error",
@@ -32,6 +40,7 @@ def register(app: typer.Typer) -> None:
     """Add these commands at the top."""
     command(app, "status", watched=True)(status)
     command(app, "health", watched=True)(health)
+    command(app, "processes", lists=0, watched=True)(processes)
 
 
 def status(session: Session) -> None:
@@ -75,6 +84,18 @@ def health(session: Session) -> None:
     session.show(page)
     if found:
         raise Failure(ExitCode.REFUSED, "1 finding." if len(found) == 1 else f"{len(found)} findings.")
+
+
+def processes(
+    session: Session,
+    kind: Annotated[str, typer.Option("--kind", help="node, broker, web or worker.")] = "",
+) -> None:
+    """List processes, and which version each of them runs."""
+    session.show(
+        lambda: session.screen.rows(
+            session.rest.rows("processes", session.most, kind=kind), _PROCESSES, "name"
+        )
+    )
 
 
 def _findings(session: Session, brokers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

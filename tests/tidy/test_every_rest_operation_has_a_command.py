@@ -35,6 +35,7 @@ COMMANDS = {
     "list_partitions": "topics partitions",
     "elect_leaders": "topics elect",
     "read_a_partition": "topics partitions",
+    "list_processes": "processes",
     "list_plans": "plans list",
     "propose_a_plan": "plans propose",
     "read_a_plan": "plans show",

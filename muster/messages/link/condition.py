@@ -75,6 +75,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
     `disk` and `throttled` are whole, `logs` those that are otherwise than was said, at most
     MAX_ROWS_PER_FRAME: the rest follows. `begins`: what was said on other links counts no more.
+    `version`: what the broker runs, each time; empty: a version that does not say.
     """
 
     disk: Disk | None = None
@@ -82,3 +83,4 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     throttled_more: int = 0
     logs: tuple[LogNote, ...] = ()
     begins: bool = False
+    version: str = ""

@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from kafkaserver.compiled import running
+from kafkaserver.version import own_version
 from muster.kernel.environment import SettingError
 from runtime import metrics
 from runtime.cluster import WrongDatabase
@@ -61,8 +62,9 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 async def _run() -> None:
     from node.serve import Node
 
-    log.info("node runs", how=str(running))
+    log.info("node runs", version=own_version(), how=str(running))
     metrics.compiled_modules.set(running.modules)
+    metrics.build_info.labels(own_version()).set(1)
     node = Node()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     calm_collector()

@@ -3,7 +3,7 @@
 import signal
 import subprocess
 
-from controller.models import Broker, ElectionLoss, LogNote
+from controller.models import Broker, BrokerCondition, ElectionLoss, LogNote
 from tests.integration.cli.conftest import Muster
 from tests.integration.web import cast
 from tests.integration.web.test_pages_of_topics_and_brokers import past
@@ -47,6 +47,21 @@ def test_a_list_goes_on_over_its_pages(viewer: Muster) -> None:
     names = viewer.done("groups", "list", "-o", "name").out.split()
     assert len(names) == 1_203 and names == sorted(names)
     assert viewer.done("groups", "list", "-o", "name", "--limit", 501).out.split() == names[:501]
+
+
+def test_processes_are_listed_with_their_versions(viewer: Muster) -> None:
+    cast.add_cluster()
+    cast.add_broker(1)
+    cast.say(1, cast.GIGABYTE)
+    BrokerCondition.objects.update(version="0.1.0+3f9ac21b")
+    listed = viewer.done("processes").out.splitlines()
+    assert listed[0].split() == ["KIND", "NAME", "PROCESSES", "VERSION", "STATE", "SINCE"]
+    assert [line.split()[:5] for line in listed if line.startswith(("node", "broker"))] == [
+        ["node", "node-1", "1", "-", "live"],
+        ["broker", "1", "1", "0.1.0+3f9ac21b", "live"],
+    ]
+    assert viewer.done("processes", "--kind", "broker", "-o", "name").out == "1\n"
+    assert viewer.done("brokers", "show", 1, "-o", "json").json["condition"]["program"] == "0.1.0+3f9ac21b"
 
 
 def test_what_is_wrong_is_found_and_told_by_the_exit_code(viewer: Muster) -> None:

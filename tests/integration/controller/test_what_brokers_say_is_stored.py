@@ -86,6 +86,16 @@ def test_a_client_that_calls_itself_what_cannot_be_stored_keeps_no_broker_from_b
     assert (waiting.told.user, waiting.told.client_id) == ("ann", "\\u0000 till")
 
 
+def test_the_version_that_a_broker_runs_is_the_one_it_said_last(lane: LaneConnection) -> None:
+    def said(condition: Condition) -> str:
+        note(lane, Said((2,), ((2, condition),), ()))
+        return BrokerCondition.objects.get(broker_id=2).version
+
+    assert said(Condition(version="0.1.0+3f9ac21b")) == "0.1.0+3f9ac21b"
+    assert said(Condition(version="\x00" + 41 * "9")) == 40 * "9"
+    assert said(Condition()) == "", "it runs a version again that does not say"
+
+
 def test_nothing_is_kept_of_who_is_not_registered(lane: LaneConnection) -> None:
     topic_id: UUID = Topic.objects.get().topic_id
     note(lane, Said((9,), ((9, Condition()),), ((9, Note(topic_id, 0, OFFLINE)),)))

@@ -18,7 +18,8 @@ from tests.integration.coordinator.control_plane import eventually
 
 UNDONE = """
 ALTER TABLE partition DROP COLUMN unproven;
-DELETE FROM django_migrations WHERE app = 'controller' AND name = '0016_partitions_that_are_unproven'
+ALTER TABLE broker_condition DROP COLUMN version;
+DELETE FROM django_migrations WHERE app = 'controller' AND name >= '0016_partitions_that_are_unproven'
 """
 WAITS = "SELECT FROM pg_stat_activity WHERE query LIKE 'ALTER%' AND wait_event_type = 'Lock'"
 
@@ -41,7 +42,7 @@ class Migrating(threading.Thread):
 
 @pytest.fixture
 def behind(fresh_database: str) -> str:
-    """A database that lacks one migration."""
+    """A database that lacks the last migrations of one app."""
     with psycopg.connect(fresh_database) as connection:
         connection.execute(UNDONE)
     return fresh_database

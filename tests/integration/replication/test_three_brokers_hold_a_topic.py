@@ -3,6 +3,7 @@
 import socket
 from typing import Any
 
+from kafkaserver.version import own_version
 from muster.kafkawire.api_table import ApiKey, build, request_class
 from runtime.nodes import FIRST_NODE_ID
 from tests.integration.replication.cluster import Cluster, Producing, nothing_lost_nothing_twice
@@ -28,6 +29,14 @@ def test_three_brokers_hold_a_topic(cluster: Cluster) -> None:
         lambda: cluster.query("SELECT sum(high_watermark) FROM partition_progress")[0][0] == producing.sent,
         "the pages see how far the partitions got",
     )
+    cluster.await_true(
+        lambda: (
+            {version for (version,) in cluster.query("SELECT version FROM broker_condition")}
+            == {own_version()}
+        ),
+        "the pages see which version each runs",
+    )
+    assert f'muster_broker_build_info{{version="{own_version()}"}} 1' in cluster.probe(1, "metrics")[1]
 
 
 def _everybody_is_listed(cluster: Cluster) -> bool:

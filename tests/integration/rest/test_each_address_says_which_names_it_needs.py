@@ -81,6 +81,7 @@ TABLE: Final[dict[tuple[str, str], Rule]] = {
     ("api-cluster-configs", "GET"): Rule(VIEW, Needs.NOTHING),
     ("api-cluster-configs", "PATCH"): Rule(OPERATE, Needs.WHOLE_CLUSTER, ({"unset": ["x"]},)),
     ("api-logs", "GET"): Rule(VIEW, Needs.ROWS),
+    ("api-processes", "GET"): Rule(VIEW, Needs.NOTHING),
     ("api-losses", "GET"): Rule(VIEW, Needs.ROWS),
     ("api-losses", "POST"): Rule(
         OPERATE, Needs.NAMED, ({"losses": [{"topic": "orders", **_LOSS}, {"topic": "cards", **_LOSS}]},)

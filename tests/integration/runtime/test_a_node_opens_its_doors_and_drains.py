@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkaserver.version import own_version
 from standalone.children import free_ports
 from tests.integration.runtime.conftest import ROOT, Truth, wait_for
 
@@ -76,6 +77,7 @@ def test_a_node_from_its_first_probe_to_its_last(
     wait_for(lambda: ask(port, "/metrics", token)[0] == 200, "the new token is known")
     # Told with the next look at the leases, which may come after the last of them was accepted.
     wait_for(lambda: "muster_leases_held 65.0" in ask(port, "/metrics", token)[1], "its leases are counted")
+    assert f'muster_build_info{{version="{own_version()}"}} 1.0' in ask(port, "/metrics", token)[1]
     assert ask(port, "/admin/")[0] == 404
 
     process.send_signal(signal.SIGTERM)

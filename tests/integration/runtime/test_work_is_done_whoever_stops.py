@@ -13,6 +13,8 @@ import psycopg
 import pytest
 import redis
 
+from controller import processes
+from kafkaserver.version import own_version
 from standalone.redis import Redis
 from tests.integration.runtime.conftest import ROOT, CounterNode, Truth, wait_for
 
@@ -86,6 +88,8 @@ def test_a_worker_does_it_and_the_owner_adopts_it(
     wait_for(lambda: [state for state, _, _ in states(truth)] == ["adopted"], "the result is adopted")
     assert states(truth)[0][2] == "worker"
     assert truth.counter(KEY).version == 2
+    [seen] = [one for one in processes.running() if one.kind == "worker"]
+    assert (seen.version, seen.number) == (own_version(), 1)
 
 
 def test_a_worker_stopped_in_the_middle_loses_its_claim(

@@ -17,6 +17,7 @@ from access.models import Principal
 from access.service import create_token, create_user, may_enter
 from access.sessions import LONGEST_MS
 from groups.models import ConsumerGroup
+from kafkaserver.version import own_version
 from runtime.models import NodeSession
 from tests.integration.web import cast
 from tests.integration.web.served import WebProcess
@@ -242,6 +243,7 @@ def test_health_is_open_and_metrics_are_not(web: WebProcess) -> None:
     assert status(f"{web.url}/metrics", Authorization=f"Bearer {consumer}")[0] == 403
     code, text = status(f"{web.url}/metrics", Authorization=f"Bearer {viewer}")
     assert code == 200 and "muster_web_live_pages 0.0" in text
+    assert f'muster_build_info{{version="{own_version()}"}} 1.0' in text
 
 
 def test_the_process_ends_cleanly_with_a_page_open(web: WebProcess, session: str) -> None:

@@ -407,7 +407,7 @@ def test_a_group_of_many_members_and_partitions_is_drawn_in_reasonable_space(vie
         cast.own(group, topic, f"m-{number:03d}", range(number * 4, number * 4 + 4))
     page = text(viewer, "/groups/clicks-raw/")
     assert "The first 100 of 250 members are drawn." in page
-    shown = group_page.read(group, ClusterStanding("", "", 0, [], None, None, []), 0)  # type: ignore[arg-type]
+    shown = group_page.read(group, ClusterStanding("", "", 0, [], None, None, [], []), 0)  # type: ignore[arg-type]
     assert [(strip.owner, strip.kept) for strip in shown.strips[:2]] == [
         ("m-000", [0, 1, 2, 3]),
         ("m-001", [4, 5, 6, 7]),

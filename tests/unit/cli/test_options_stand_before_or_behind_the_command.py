@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from muster.cli.app import app
-from muster.cli.commands import own_version
+from muster.kernel.version import VERSION
 
 
 def told(*arguments: str) -> str:
@@ -30,7 +30,7 @@ def test_a_cluster_is_named_before_the_command_or_behind_it() -> None:
 
 
 def test_its_version_is_told_without_a_cluster() -> None:
-    assert told("--version") == f"muster {own_version()}\n"
+    assert told("--version") == f"muster {VERSION}\n"
 
 
 def test_what_stands_behind_the_command_counts() -> None:

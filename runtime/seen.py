@@ -1,0 +1,32 @@
+"""This room names a connection of each web and worker process so that people see who runs which version.
+
+They have no row: what PostgreSQL says of its sessions ends with the process, and nobody has to clear it away.
+"""
+
+import os
+import socket
+from typing import Final
+
+from kafkaserver.version import own_version
+
+WEB: Final = "muster-web-listen"
+"""Older versions call it this alone."""
+WORKER: Final = "muster:worker:"
+"""A worker's child has such a connection from its first work on."""
+_LONGEST: Final = 63
+"""Bytes of a name that PostgreSQL keeps."""
+
+
+def as_web() -> str:
+    """What the connection is called on which a web process listens, as long as it runs."""
+    return f"{WEB}:{_this_one(os.getpid())}"[:_LONGEST]
+
+
+def as_worker(pid: int) -> str:
+    """What stands behind WORKER in the name of the connection of a worker's child."""
+    return f"w{_this_one(pid)}"[: _LONGEST - len(WORKER)]
+
+
+def _this_one(pid: int) -> str:
+    # The host last: it alone may be cut.
+    return f"{pid}:{own_version()}:{socket.gethostname()}"
