@@ -29,6 +29,21 @@ class StartError(Exception):
     """A part of the stack did not start; the text names the part and its log."""
 
 
+_STANDS_STILL = {
+    psutil.STATUS_STOPPED: "stopped (kill -CONT)",
+    psutil.STATUS_TRACING_STOP: "held by a debugger",
+    psutil.STATUS_DISK_SLEEP: "waits for a disk",
+}
+
+
+def stands_still(pid: int) -> str:
+    """Why the process answers nobody now, though it is there; empty: it runs, or there is none."""
+    try:
+        return _STANDS_STILL.get(psutil.Process(pid).status(), "") if pid else ""
+    except psutil.Error:
+        return ""
+
+
 def launch_command(
     command: Sequence[str], *, folder: Path, parent: int = 0, death_signal: str = "KILL", user: str = ""
 ) -> list[str]:

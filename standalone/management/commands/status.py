@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from standalone.children import stands_still
 from standalone.commanding import StackCommand, running
 from standalone.folder import read_info
 from standalone.readiness import look
@@ -19,6 +20,7 @@ class Command(StackCommand):
         for row in info.get("processes", []):
             state = states.get(row["name"])
             pid, text = (state.pid, state.text) if state else (0, "not started")
+            text = stands_still(pid) or text
             # A stack that was started by an older version names no doors.
             door = row.get("ready_url", "") if pid else ""
             said = look(door)[1] if door else ""
