@@ -54,7 +54,10 @@ def find(
     """What is wrong now. One kind of trouble is one finding."""
     live = queries.live_ids(row.broker for row in rows)
     fenced = [row for row in rows if row.attention]
-    found = _of_fenced(fenced, live, health) + _of_disks(rows) + _of_logs(rows)
+    lossy = losses.unacknowledged(_READ)
+    # Read once, and only where anything is open: a fenced broker and the loss both tell of it.
+    cut = losses.waited_for() if lossy.rows else []
+    found = _of_fenced(fenced, live, health, cut) + _of_disks(rows) + _of_logs(rows)
     if proofs := [row.broker.set_back for row in rows if row.broker.set_back]:
         found.append(Finding("database_set_back", CRITICAL, None, {"proofs": proofs}))
     if orphans.lanes:
@@ -73,7 +76,7 @@ def find(
         partitions = queries.troubled_partitions(live, trouble, _READ) if number else []
         if partitions:
             found.append(_about(kind, severity, partitions, number, live, fenced))
-    return found + _of_losses(losses.unacknowledged(_READ))
+    return found + _of_losses(lossy, cut)
 
 
 def of_refusals(rows: Sequence[Refusal]) -> list[Finding]:
@@ -171,7 +174,8 @@ def _of_stalled(number: int, plan_id: UUID | None = None) -> list[Finding]:
 def of_broker(row: queries.BrokerRow, live: Sequence[int], health: queries.Health) -> list[Finding]:
     """What is wrong with one broker, if the brokers in `live` have a session."""
     fenced = [row] if row.attention else []
-    found = _of_fenced(fenced, live, health) + _of_disks([row]) + _of_logs([row], row.broker.broker_id)
+    cut = losses.waited_for() if fenced else []
+    found = _of_fenced(fenced, live, health, cut) + _of_disks([row]) + _of_logs([row], row.broker.broker_id)
     if row.broker.set_back:
         found.append(Finding("database_set_back", CRITICAL, None, {"proofs": [row.broker.set_back]}))
     return most_urgent_first(found)
@@ -187,16 +191,18 @@ def of_topic(rows: Sequence[queries.BrokerRow], topic: queries.TopicRow) -> list
         partitions = queries.troubled_partitions(live, trouble, _READ, topic.topic_id) if number else []
         if partitions:
             found.append(_about(kind, severity, partitions, number, live, fenced))
-    return most_urgent_first(found + _of_losses(losses.unacknowledged(_READ, topic.topic_id), topic.topic_id))
+    lossy = losses.unacknowledged(_READ, topic.topic_id)
+    cut = losses.waited_for(topic.topic_id) if lossy.rows else []
+    return most_urgent_first(found + _of_losses(lossy, cut))
 
 
 def _of_fenced(
-    fenced: Sequence[queries.BrokerRow], live: Sequence[int], health: queries.Health
+    fenced: Sequence[queries.BrokerRow], live: Sequence[int], health: queries.Health, cut: Sequence[int]
 ) -> list[Finding]:
+    """Brokers without a session; those in `cut` hold what elections lost."""
     # Who knows more than the database holds is kept out by that: to start it again helps nobody.
     away = [row for row in fenced if not row.broker.set_back]
     together = [away] if len(away) > _FENCED_ONE_BY_ONE else [[row] for row in away]
-    cut = losses.waited_for() if away else []
     return [
         Finding(
             "broker_fenced",
@@ -243,7 +249,7 @@ def _of_logs(rows: Sequence[queries.BrokerRow], broker_id: int | None = None) ->
     return found
 
 
-def _of_losses(found: losses.Open, topic_id: Any = None) -> list[Finding]:
+def _of_losses(found: losses.Open, waits_for: Sequence[int]) -> list[Finding]:
     """Elections that lost records, or may have, and that nobody has acknowledged."""
     if not found.rows:
         return []
@@ -253,7 +259,7 @@ def _of_losses(found: losses.Open, topic_id: Any = None) -> list[Finding]:
         "names": list(dict.fromkeys(one.name for one in found.rows))[:_NAMED],
         "lost": found.lost,
         "unknown": any(one.lost is None for one in found.rows),
-        "waits_for": losses.waited_for(topic_id),
+        "waits_for": waits_for,
     }
     return [Finding("records_lost", WARNING, min(one.row.elected_at for one in found.rows), facts)]
 

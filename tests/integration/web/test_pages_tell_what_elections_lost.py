@@ -5,13 +5,16 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_user
 from controller import loss_page, losses
 from controller.models import Broker, ElectionLoss, Partition, Topic
+from groups import standing
 from runtime.models import WorkItem
 from tests.integration.web import cast
 from tests.integration.web.test_pages_tell_how_brokers_are import shown
@@ -289,3 +292,21 @@ def test_no_form_acknowledges_what_it_has_not_shown(
     ElectionLoss.objects.filter(leader_epoch__in=named).update(acknowledged_at=timezone.now())
     late = operator.post(address, {**said, "key": "l" * 32})
     assert b"Nothing that this form has shown is open" in late.content and WorkItem.objects.count() == 1
+
+
+def test_who_holds_what_was_lost_is_read_once_and_only_where_anything_is_open(
+    operator: Client, orders: Topic
+) -> None:
+    """A fenced broker and an open loss both tell of it, and each asked for itself."""
+    Broker.objects.filter(broker_id=1).update(fenced=True)
+
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            shown(operator, "/")
+        return sum("FROM election_loss AS loss" in one["sql"] for one in queries)
+
+    assert asked() == 0
+    lose(orders)
+    standing.forget()
+    assert asked() == 1
+    assert "Copy the folder of broker 1 first" in shown(operator, "/")
