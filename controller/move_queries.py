@@ -148,14 +148,32 @@ def counts() -> MoveCounts:
         return MoveCounts(*cursor.fetchone())
 
 
-def stalled_of_plan(plan_id: UUID) -> int:
-    """How many moves of a plan cannot end before somebody comes back."""
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """How many moves of a plan cannot end before somebody comes back, since the first of them could not.
+
+    `brokers`: those without a session to which they lead; `leaderless`: how many have nobody to copy from.
+    """
+
+    moves: int = 0
+    since: datetime | None = None
+    brokers: Sequence[int] = ()
+    leaderless: int = 0
+
+
+def stalled_of_plan(plan_id: UUID) -> Stalled:
+    """Those of a plan that cannot end before somebody comes back, counted."""
     statement = f"""
-        SELECT count(*)::int FROM ({_MOVES} WHERE phase = 'InProgress' AND plan_id = %(plan)s) AS moves
-        WHERE {_STALLED}"""
+        WITH moves AS MATERIALIZED (
+            SELECT * FROM ({_MOVES} WHERE phase = 'InProgress' AND plan_id = %(plan)s) AS moves
+            WHERE {_STALLED})
+        SELECT count(*)::int, min(waits_since),
+               ARRAY(SELECT DISTINCT broker_id FROM moves, unnest(waits_for) AS broker_id ORDER BY broker_id),
+               count(*) FILTER (WHERE leader = {NO_LEADER})::int
+        FROM moves"""
     with connection.cursor() as cursor:
         cursor.execute(statement, {"plan": plan_id})
-        return int(cursor.fetchone()[0])
+        return Stalled(*cursor.fetchone())
 
 
 def stalled(limit: int, plan_id: UUID | None = None) -> list[Move]:

@@ -119,7 +119,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
     counts = move_queries.step_counts(plan_id)
     steps = move_queries.steps(plan_id, STEPS_OF_A_PAGE + 1, after=first - 1, state=state)
     may = user_may(request.user, Operation.OPERATE)
-    stalled = move_queries.stalled_of_plan(plan_id) if counts.asked else 0
+    stalled = move_queries.stalled_of_plan(plan_id).moves if counts.asked else 0
     context = {
         "section": "reassignments",
         "watch": fingerprints.CLUSTER,

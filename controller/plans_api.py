@@ -49,6 +49,7 @@ from muster.messages.link.plans import (
     RunPlan,
     ThrottlePlan,
 )
+from runtime.models import Cluster
 
 BROKERS_MAX = 1_000
 TOPICS_MAX = 10_000
@@ -239,11 +240,13 @@ class OnePlan(APIView):
     def get(self, request: Request, plan_id: UUID) -> Response:
         _refuse_narrow(request)
         found = _found(plan_id)
+        turn = Cluster.objects.values_list("metadata_version", flat=True).first() or 0
         counts = move_queries.step_counts(plan_id)
-        # Steps end, and copies come, without a new version of their plan.
+        # Steps end, copies come, and whoever they come from or go to is lost, without a new version of it.
         ended = counts.done + counts.skipped + counts.cancelled + counts.failed
         progress = plan_progress.read(found, counts, timezone.now())
-        tag = f"{found.version}-{counts.asked}-{ended}-{copying.version_of(progress.said_at)}"
+        said = copying.version_of(progress.said_at)
+        tag = f"{found.version}-{counts.asked}-{ended}-{said}-{turn if counts.asked else 0}"
         return versioned(request, plan_shown(found, counts, progress), tag)
 
     @extend_schema(

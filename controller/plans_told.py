@@ -44,6 +44,18 @@ class PlanProgressShape(serializers.Serializer[Any]):
     ends_at = serializers.DateTimeField(allow_null=True)
 
 
+class StalledShape(serializers.Serializer[Any]):
+    """Moves of a plan that cannot end before somebody comes back, `since` the first of them could not.
+
+    `brokers`: those without a session to which they lead. `leaderless`: how many have nobody to copy from.
+    """
+
+    moves = Int32Field()
+    since = serializers.DateTimeField(allow_null=True)
+    brokers = serializers.ListField(child=Int32Field())
+    leaderless = Int32Field()
+
+
 class TooSlowShape(serializers.Serializer[Any]):
     """A broker that takes or sends copies no faster than producers write to these partitions: a rate too low.
 
@@ -148,6 +160,7 @@ class ListedPlanShape(serializers.Serializer[Any]):
         "silent": 0,
         "ends_at": None,
     },
+    stalled={"moves": 0, "since": None, "brokers": [], "leaderless": 0},
 )
 class PlanShape(ListedPlanShape):
     """A plan, its cost and its steps counted.
@@ -162,6 +175,7 @@ class PlanShape(ListedPlanShape):
     too_slow = TooSlowShape(many=True)
     steps = StepCountsShape()
     progress = PlanProgressShape()
+    stalled = StalledShape()
 
 
 @example(
@@ -176,9 +190,16 @@ class PlanShape(ListedPlanShape):
     size_bytes=4_294_967_296,
     state="Waiting",
     why="",
+    waits_for=[],
+    leaderless=False,
+    stalled_since=None,
 )
 class PlanStepShape(serializers.Serializer[Any]):
-    """One step: replicas as they were reviewed, and where they go; `why` it was skipped or ended early."""
+    """One step: replicas as they were reviewed, and where they go; `why` it was skipped or ended early.
+
+    Its move cannot end before the brokers in `waits_for` come back, or while it is `leaderless`: nobody is
+    there to copy from. `stalled_since`: since when one of both holds, or nothing comes; null: none does.
+    """
 
     number = Int32Field()
     topic = serializers.CharField()
@@ -191,6 +212,9 @@ class PlanStepShape(serializers.Serializer[Any]):
     size_bytes = Int64Field(allow_null=True)
     state = serializers.ChoiceField(choices=[(state, state) for state in STEP_STATES])
     why = serializers.CharField(allow_blank=True)
+    waits_for = serializers.ListField(child=Int32Field())
+    leaderless = serializers.BooleanField()
+    stalled_since = serializers.DateTimeField(allow_null=True)
 
 
 def plan_listed(row: move_queries.PlanRow) -> dict[str, Any]:
@@ -219,12 +243,23 @@ def plan_shown(
     row: move_queries.PlanRow, counts: move_queries.StepCounts, progress: plan_progress.Progress
 ) -> dict[str, Any]:
     """A plan as REST tells it."""
-    far = plan_progress.told(progress)
-    slow = catching_up.told(catching_up.of_row(row))
-    return {**plan_listed(row), "cost": row.cost, "too_slow": slow, "steps": asdict(counts), "progress": far}
+    stalled = move_queries.stalled_of_plan(row.id) if counts.asked else move_queries.Stalled()
+    return {
+        **plan_listed(row),
+        "cost": row.cost,
+        "too_slow": catching_up.told(catching_up.of_row(row)),
+        "steps": asdict(counts),
+        "progress": plan_progress.told(progress),
+        "stalled": asdict(stalled),
+    }
 
 
 def step_told(row: move_queries.StepRow) -> dict[str, Any]:
+    """A step as REST tells it, with what its move waits for while that is under way."""
+    move = row.move
+    still = None
+    if move is not None:
+        still = move.waits_since if move.stalled else move.copying.stalled_since
     return {
         "number": row.number,
         "topic": row.topic_name,
@@ -237,4 +272,7 @@ def step_told(row: move_queries.StepRow) -> dict[str, Any]:
         "size_bytes": row.size_bytes,
         "state": row.state,
         "why": row.why,
+        "waits_for": move.waits_for if move is not None else [],
+        "leaderless": move is not None and move.leaderless,
+        "stalled_since": still,
     }

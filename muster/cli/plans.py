@@ -28,7 +28,7 @@ STEPS: Final = [
     Column("TO", "target"),
     Column("SIZE", lambda row: size(row["size_bytes"]), number=True),
     Column("STATE", "state"),
-    Column("WHY", "why"),
+    Column("WHY", lambda row: _why(row)),
 ]
 _BROKERS: Final = [
     Column("BROKER", "broker", number=True),
@@ -85,6 +85,8 @@ def show_plan(session: Session, plan_id: str) -> None:
         )
         for one in cost.get("left_out", ()):
             session.screen.line(f"left out, {one['why']}: {one['number']} ({shown(one['names'])})")
+    if body["stalled"]["moves"]:
+        session.screen.line(_stalled(body["stalled"]))
     for one in body["too_slow"]:
         session.screen.line(_too_slow(one))
     if body["step_count"]:
@@ -95,6 +97,35 @@ def show_plan(session: Session, plan_id: str) -> None:
             session.screen.note(f"All {body['step_count']}: muster plans steps {body['plan']}")
     if steps["failed"]:
         session.screen.note(f"Those that failed: muster plans steps {body['plan']} --state Failed")
+
+
+def _stalled(told: dict[str, Any]) -> str:
+    """Moves that cannot end before somebody comes back."""
+    text = "1 move cannot finish" if told["moves"] == 1 else f"{shown(told['moves'])} moves cannot finish"
+    text = f"{text} since {at(told['since'])}{_because(told['brokers'], told['leaderless'])}."
+    if told["brokers"]:
+        return f"{text} Start who is fenced, or move to others, or cancel."
+    return f"{text} Bring back a broker that holds an in-sync replica."
+
+
+def _because(brokers: list[int], leaderless: int | bool) -> str:
+    """Whom moves wait for, as the end of a sentence."""
+    causes = []
+    if brokers:
+        causes.append(f"{'broker' if len(brokers) == 1 else 'brokers'} {shown(brokers)} fenced")
+    if leaderless:
+        some = "no leader" if leaderless is True else f"{shown(leaderless)} without a leader"
+        causes.append(f"{some} to copy from")
+    return f": {', '.join(causes)}" if causes else ""
+
+
+def _why(row: dict[str, Any]) -> str:
+    """Why a step was skipped or ended early, or what its move waits for."""
+    if row["waits_for"] or row["leaderless"]:
+        return f"stands still since {at(row['stalled_since'])}{_because(row['waits_for'], row['leaderless'])}"
+    if row["stalled_since"]:
+        return f"nothing comes since {at(row['stalled_since'])}"
+    return shown(row["why"])
 
 
 def _too_slow(one: dict[str, Any]) -> str:
@@ -117,6 +148,8 @@ def progress(body: dict[str, Any]) -> str:
         parts.append(f"nothing comes since {at(copied['stalled_since'])}")
     elif copied["rate"]:
         parts.append(f"{size(copied['rate'])}/s, ends about {at(copied['ends_at'])}")
+    if body["stalled"]["moves"]:
+        parts.append(f"{body['stalled']['moves']} cannot finish")
     parts += [f"{steps[name]} {name}" for name in ("skipped", "cancelled", "failed") if steps[name]]
     return ", ".join(parts)
 
