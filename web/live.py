@@ -31,6 +31,9 @@ REREAD_MS = 30_000
 STALE_MS = 3_000
 """Older than this, what was read is no news any more: pages are told that nothing is being read."""
 
+LOOKED_WITHIN_S = 2.0
+"""So long a page that comes back waits for the look that says what it missed."""
+
 MOST_WATCHED = 2_000
 """Beyond it, pages that left are forgotten at once."""
 
@@ -81,6 +84,7 @@ class Hub:
         self.sequence = 0
         self._read_at = time.monotonic()
         self._failing = False
+        self._looked = asyncio.Event()
 
     def woken(self) -> None:
         """A row may have changed; look before the second is over."""
@@ -107,14 +111,32 @@ class Hub:
         theirs = sum(1 for page in self.pages if page.person == person)
         return len(self.pages) < MOST_SOCKETS and theirs < MOST_SOCKETS_OF_A_PERSON
 
-    def missed(self, boot: str, since: int, watch: str) -> str:
-        """What a page that comes back missed: `nothing`, `something`, or `unknown` when no longer kept."""
+    async def missed(self, boot: str, since: int, watch: str) -> str:
+        """What a page that comes back missed: `nothing`, `something`, or `unknown` when nobody can tell.
+
+        Rows are looked at first: what changed since the last look, or while the database was away, has no
+        number yet.
+        """
+        return self.told(boot, since, watch) if await self._has_looked() else "unknown"
+
+    def told(self, boot: str, since: int, watch: str) -> str:
+        """The same of what was looked at last."""
         begun = self._begun.get(watch)
         if boot != self.boot or begun is None or not begun <= since <= self.sequence:
             return "unknown"
         if self._kept and since + 1 < self._kept[0][0]:
             return "unknown"
         return "something" if any(at > since and key == watch for at, key in self._kept) else "nothing"
+
+    async def _has_looked(self) -> bool:
+        """Wait for a look that begins from now on; False: none has ended well for a while."""
+        came = time.monotonic()
+        self.woken()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOKED_WITHIN_S):
+                while self._read_at < came:
+                    await self._looked.wait()
+        return self._read_at >= came
 
     async def run(self) -> None:
         """Look at what is being watched until cancelled: when woken, else once a second."""
@@ -127,6 +149,8 @@ class Hub:
                 if not self._failing:
                     log.warning("live pages cannot read", error=type(error).__name__)
                 self._failing = True
+            self._looked.set()
+            self._looked = asyncio.Event()
             await asyncio.sleep(max(0.0, LEAST_INTERVAL_MS / 1000 - (time.monotonic() - started)))
             rest = SWEEP_MS / 1000 - (time.monotonic() - started)
             await _set_within(self._woken, max(0.0, rest))
@@ -241,7 +265,7 @@ class LiveSocket:
             if said is None or page.watch not in ("", said.watch):
                 return MALFORMED
             page.watch, page.rendered = said.watch, said.rendered
-            missed = self._hub.missed(said.boot, said.since, said.watch) if said.boot else ""
+            missed = await self._hub.missed(said.boot, said.since, said.watch) if said.boot else ""
             await self._say({"boot": self._hub.boot, "sequence": self._hub.sequence, "missed": missed})
             if missed in ("something", "unknown"):
                 page.tell()

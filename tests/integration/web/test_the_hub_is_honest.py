@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -24,9 +24,9 @@ class Browser:
         self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.sent.put_nowait({"type": "websocket.connect"})
 
-    def watch(self, key: str) -> None:
-        """Say what the page shows."""
-        text = json.dumps({"watch": key, "rendered": "", "boot": "", "since": 0})
+    def watch(self, key: str, boot: str = "", since: int = 0) -> None:
+        """Say what the page shows, and what it heard last before it was cut off."""
+        text = json.dumps({"watch": key, "rendered": "", "boot": boot, "since": since})
         self.sent.put_nowait({"type": "websocket.receive", "text": text})
 
     async def word(self, **fits: Any) -> dict[str, Any]:
@@ -165,10 +165,52 @@ def test_what_is_kept_no_more_is_not_said_to_be_nothing(monkeypatch: pytest.Monk
         answers = []
         for _ in range(4):
             await hub.look()
-            answers.append(hub.missed(hub.boot, 0, "group departures"))
+            answers.append(hub.told(hub.boot, 0, "group departures"))
         return answers
 
     assert asyncio.run(look()) == ["nothing", "something", "something", "unknown"]
+
+
+def comes_back(read: live.Read, before: Callable[[], None]) -> str:
+    """What a page hears that was there once, was cut off, and comes back behind `before`."""
+    hub, first, again = Hub(read), Browser(), Browser()
+    heard: list[str] = []
+
+    async def story(_: "asyncio.Task[None]") -> None:
+        first.watch("overview")
+        word = await first.word(changed=True)
+        before()
+        socket = asyncio.create_task(LiveSocket(hub, ann, SCOPE, again.sent.get, again.heard.put).run())
+        again.watch("overview", hub.boot, word["sequence"])
+        heard.append((await again.word(boot=hub.boot))["missed"])
+        socket.cancel()
+        await asyncio.gather(socket, return_exceptions=True)
+
+    run(hub, first, story)
+    return heard[0]
+
+
+def test_what_changed_since_the_last_look_was_missed() -> None:
+    """A second before, the rows were as they had been: nothing was said to be missed, and all had changed."""
+    value = ["1"]
+
+    async def read(watched: frozenset[str]) -> Mapping[str, str]:
+        return dict.fromkeys(watched, value[0])
+
+    assert comes_back(read, lambda: value.append(value.pop() + "1")) == "something"
+    assert comes_back(read, lambda: None) == "nothing"
+
+
+def test_while_the_database_is_away_nobody_knows_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LOOKED_WITHIN_S", 0.2)
+    silent = asyncio.Event()
+
+    async def read(watched: frozenset[str]) -> Mapping[str, str]:
+        if silent.is_set():
+            raise OSError("the database is away")
+        return dict.fromkeys(watched, "1")
+
+    assert comes_back(read, silent.set) == "unknown"
 
 
 def test_pages_that_left_are_forgotten_when_too_many_were_watched(monkeypatch: pytest.MonkeyPatch) -> None:
