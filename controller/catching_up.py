@@ -118,6 +118,7 @@ _STILL: Final = """
     WHERE move.phase = 'InProgress' AND held.leader > 0 AND new.broker_id <> ALL (held.isr)
         AND arrival.grew_at < now() - %(still)s * interval '1 second'
         AND arrival.held_bytes < progress.size_bytes
+        AND (%(plan)s::uuid IS NULL OR move.plan_id = %(plan)s)
     ORDER BY since, move.topic_name, move.partition, new.broker_id LIMIT %(limit)s
 """
 STILL_AFTER_S: Final = 60
@@ -139,10 +140,10 @@ class StandsStill:
         return f"{self.topic_name}-{self.partition}"
 
 
-def standing_still(limit: int) -> list[StandsStill]:
-    """New replicas of moves under way of which no byte came for STILL_AFTER_S, as their brokers say."""
+def standing_still(limit: int, plan_id: UUID | None = None) -> list[StandsStill]:
+    """New replicas of a plan's moves under way, or of all, of which no byte came for STILL_AFTER_S."""
     with connection.cursor() as cursor:
-        cursor.execute(_STILL, {"still": STILL_AFTER_S, "limit": limit})
+        cursor.execute(_STILL, {"still": STILL_AFTER_S, "limit": limit, "plan": plan_id})
         return [StandsStill(*row) for row in cursor.fetchall()]
 
 

@@ -150,8 +150,8 @@ def _of_throttles(behind: Sequence[catching_up.Behind]) -> list[Finding]:
 
 
 def of_plan(plan_id: UUID, stalled: int) -> list[Finding]:
-    """What is wrong with the moves of one plan, of which so many cannot end."""
-    return _of_stalled(stalled, plan_id)
+    """What is wrong with the moves of one plan, of which so many cannot end: they wait, or stand still."""
+    return _of_stalled(stalled, plan_id) + _of_still(catching_up.standing_still(_READ, plan_id))
 
 
 def _of_stalled(number: int, plan_id: UUID | None = None) -> list[Finding]:

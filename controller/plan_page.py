@@ -17,7 +17,7 @@ from access.grants import Operation
 from access.pages import needs
 from access.service import user_may
 from controller import catching_up, findings, fingerprints, move_queries, plan_progress, standing
-from controller.models import PLAN_PHASES, STEP_STATES, Broker
+from controller.models import PLAN_PHASES, STEP_STATES, Broker, Plan
 from controller.paging import asked_of
 
 PLANS_OF_A_PAGE = 50
@@ -119,6 +119,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
     counts = move_queries.step_counts(plan_id)
     steps = move_queries.steps(plan_id, STEPS_OF_A_PAGE + 1, after=first - 1, state=state)
     may = user_may(request.user, Operation.OPERATE)
+    undoes = row.options.get("undoes")
     stalled = move_queries.stalled_of_plan(plan_id).moves if counts.asked else 0
     context = {
         "section": "reassignments",
@@ -128,7 +129,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
         "plan": row,
         "counts": counts,
         "stalled": stalled,
-        "findings": findings.of_plan(plan_id, stalled),
+        "findings": findings.of_plan(plan_id, stalled) if counts.asked else [],
         "progress": plan_progress.read(row, counts, timezone.now()),
         "too_slow": catching_up.of_row(row),
         "brokers": [Load(*one) for one in row.cost.get("brokers", ())],
@@ -143,7 +144,8 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
         "first": first,
         "next": steps[STEPS_OF_A_PAGE].number if len(steps) > STEPS_OF_A_PAGE else 0,
         "uncordoned": uncordoned(row),
-        "undoes": row.options.get("undoes"),
+        "undoes": move_queries.plan(UUID(undoes)) if undoes else None,
+        "undone_by": _undone_by(row),
         "actions": _actions(row, counts) if may else (),
     }
     return render(request, "controller/plan.html", context)
@@ -155,6 +157,14 @@ def uncordoned(row: move_queries.PlanRow) -> list[int]:
         return []
     drained = Broker.objects.filter(broker_id__in=row.options["brokers"], cordoned=False)
     return list(drained.order_by("broker_id").values_list("broker_id", flat=True))
+
+
+def _undone_by(row: move_queries.PlanRow) -> Plan | None:
+    """The last plan that takes back what this one moved, and was not given up."""
+    if not row.is_over:
+        return None
+    found = Plan.objects.filter(kind="undo", options__undoes=str(row.id))
+    return found.exclude(phase__in=("Cancelled", "Failed")).order_by("-proposed_version").first()
 
 
 def _counted(counts: move_queries.StepCounts) -> tuple[int, ...]:
