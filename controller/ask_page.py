@@ -4,6 +4,7 @@ import json
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
 from django.core.exceptions import BadRequest
@@ -15,7 +16,7 @@ from rest_framework.exceptions import ValidationError
 
 from access.confirming import LONGEST_TYPED, is_confirmed, written_out
 from access.cursors import NotOurs, opened, sealed
-from access.filters import text_filter
+from access.filters import text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
 from access.rest.problems import RETRY_AFTER_S, Problem
@@ -76,6 +77,12 @@ ACTIONS: Final[dict[str, Action]] = {
 RESULTS_SHOWN = 500
 REQUESTS_OF_A_PAGE = 100
 _LISTED: Final = ["requests to the controller"]
+_STATES: Final = {
+    "waiting": "Waits",
+    "done": "Answered",
+    "refused": "Refused, or in part",
+    "failed": "Failed",
+}
 _OF_THE_FORM = ("csrfmiddlewaretoken", "version", "key", "shown", "go", "confirm", "reason")
 
 
@@ -87,6 +94,7 @@ _WHY: Final[dict[type[Exception], tuple[int, str]]] = {
     AnotherAsked: (400, "This form was sent already with other words. Begin again."),
     TooManyOpen: (429, "Too many of your requests have no answer yet. Wait for them, then send it again."),
     asking.TooLarge: (413, "This is too large to be asked at once. Ask for less at a time."),
+    asking.Unstorable: (400, "No name and no value may hold U+0000. Nothing was changed."),
     _Silent: (503, "The controller does not answer. Nothing was changed; what there is goes on. Try again."),
 }
 _ASK_AGAIN: Final = (429, 503)
@@ -136,7 +144,7 @@ def ask(request: HttpRequest, kind: str, **address: Any) -> HttpResponse:
         faults = faults_of(error.detail)
     except Problem as error:
         faults = [str(error.detail)]
-    except (AnotherAsked, TooManyOpen, asking.TooLarge, _Silent) as error:
+    except (AnotherAsked, TooManyOpen, asking.TooLarge, asking.Unstorable, _Silent) as error:
         status, text = _WHY[type(error)]
         faults = [text]
     context["faults"] = faults
@@ -209,20 +217,34 @@ def _fingerprint(request: HttpRequest) -> str:
 @needs(Operation.VIEW)
 def listed(request: HttpRequest) -> HttpResponse:
     """What was asked of the controller, newest first."""
-    asked = asked_of(request, request.path, text_filter("after", "Where the page before ended.", 2048))
+    asked = asked_of(
+        request,
+        request.path,
+        text_filter("q", "In who asked, or why; in capitals or not."),
+        word_filter("kind", outcomes.KINDS, "Only such requests."),
+        word_filter("state", _STATES, "Only those of which this became."),
+        text_filter("after", "Where the page before ended.", 2048),
+    )
+    wanted = {"contains": asked.get("q", ""), "kind": asked.get("kind", ""), "state": asked.get("state", "")}
+    of = [*_LISTED, *wanted.values()]
     try:
-        place = opened(asked["after"], _LISTED) if "after" in asked else None
+        place = opened(asked["after"], of) if "after" in asked else None
     except NotOurs as error:
         raise BadRequest(f"{error} Begin at {request.path}.") from error
     after = (datetime.fromisoformat(place[0]), UUID(place[1])) if place else None
-    rows = asking.requests_after(after, REQUESTS_OF_A_PAGE + 1)
+    rows = asking.requests_after(after, REQUESTS_OF_A_PAGE + 1, **wanted)
     last = rows[REQUESTS_OF_A_PAGE - 1] if len(rows) > REQUESTS_OF_A_PAGE else None
     context = {
         "section": "cluster",
         "rows": rows[:REQUESTS_OF_A_PAGE],
         "refused": asking.refused_among([one.id for one in rows[:REQUESTS_OF_A_PAGE] if one.answered]),
         "first": after is not None,
-        "next": sealed([last.asked_at.isoformat(), str(last.id)], _LISTED) if last else "",
+        "next": sealed([last.asked_at.isoformat(), str(last.id)], of) if last else "",
+        "narrowed": any(wanted.values()),
+        "query": urlencode([(name, asked[name]) for name in ("q", "kind", "state") if name in asked]),
+        "states": _STATES.items(),
+        "kinds": [(kind, outcomes.title_of(kind)) for kind in outcomes.KINDS],
+        **wanted,
     }
     return render(request, "controller/requests.html", context)
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 import structlog
-from django.db.models import BooleanField, F, Func, Value
+from django.db.models import BooleanField, F, Func, Q, Value
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from controller.core.requests import KEY, KIND, Asked
@@ -40,6 +40,22 @@ _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 _REFUSAL: Final = f"$.**.error ? (@ != 0 && @ != {ErrorCode.ELECTION_NOT_NEEDED:d})"
 """Where an answer says that something was refused, as PostgreSQL finds it without sending us megabytes."""
+
+_IS_REFUSED: Final = Func(
+    F("result"),
+    Value(_REFUSAL),
+    template="jsonb_path_exists(%(expressions)s::jsonpath)",
+    output_field=BooleanField(),
+)
+_ADOPTED: Final = Q(state=WorkItem.State.ADOPTED)
+STATES: Final = {
+    "waiting": ~_ADOPTED,
+    "answered": _ADOPTED & Q(error=""),
+    "done": _ADOPTED & Q(error="", refused=False),
+    "refused": _ADOPTED & Q(error="", refused=True),
+    "failed": _ADOPTED & ~Q(error=""),
+}
+"""Requests by what became of them; `refused`: at least something of them was, `done`: nothing was."""
 
 _WITHDRAWN = "Nobody waited for the answer any more. What was not done by then is not done."
 
@@ -107,16 +123,34 @@ class ListedRequest:
 
 
 def requests_after(
-    after: tuple[datetime, uuid.UUID] | None, limit: int, principal: str | None = None
+    after: tuple[datetime, uuid.UUID] | None,
+    limit: int,
+    principal: str | None = None,
+    *,
+    contains: str = "",
+    kind: str = "",
+    state: str = "",
 ) -> list[ListedRequest]:
-    """Requests of everybody, or of one principal, newest first, after the one of this time and id."""
-    rows = WorkItem.objects.filter(kind=KIND).order_by("-offered_at", "-id")
+    """Requests of everybody, or of one principal, newest first, after the one of this time and id.
+
+    `contains`: in who asked or why, in capitals or not. `kind`: the wish's name. `state`: one of STATES.
+    """
+    named = KeyTextTransform("type", KeyTransform("wish", "payload"))
+    rows = WorkItem.objects.filter(kind=KIND).annotate(wish=named).order_by("-offered_at", "-id")
     if principal is not None:
         rows = rows.filter(principal=principal)
+    if contains:
+        rows = rows.filter(Q(principal__icontains=contains) | Q(reason__icontains=contains))
+    if kind:
+        rows = rows.filter(wish=kind)
+    if state in ("refused", "done"):
+        rows = rows.annotate(refused=_IS_REFUSED)
+    if state:
+        rows = rows.filter(STATES[state])
     if after is not None:
         at, last = after
         rows = rows.filter(offered_at__lte=at).exclude(offered_at=at, id__gte=last)
-    listed = rows.annotate(wish=KeyTextTransform("type", KeyTransform("wish", "payload"))).values_list(
+    listed = rows.values_list(
         "id", "wish", "principal", "reason", "state", "error", "offered_at", "adopted_at"
     )
     found = []
@@ -139,15 +173,9 @@ def requests_after(
 
 def refused_among(ids: Sequence[uuid.UUID]) -> set[uuid.UUID]:
     """Of these requests those of which something was refused; an election that nobody needs is no refusal."""
-    refused = Func(
-        F("result"),
-        Value(_REFUSAL),
-        template="jsonb_path_exists(%(expressions)s::jsonpath)",
-        output_field=BooleanField(),
-    )
     return set(
         WorkItem.objects.filter(id__in=ids)
-        .annotate(refused=refused)
+        .annotate(refused=_IS_REFUSED)
         .filter(refused=True)
         .values_list("id", flat=True)
     )

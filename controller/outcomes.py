@@ -160,6 +160,9 @@ _TITLES: Final = {
 }
 
 
+KINDS: Final = tuple(_TITLES)
+
+
 def title_of(kind: str) -> str:
     """What people call a wish of this kind; one of groups is called by its name."""
     return _TITLES.get(kind, kind.replace("_", " "))

@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from access.filters import text_filter, word_filter
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import caller_of, refuse_beyond, require_whole_cluster
 from access.rest.problems import RETRY_AFTER_S, Problem
@@ -137,12 +138,18 @@ class ControllerRequestShape(serializers.Serializer[Any]):
 class ControllerRequestList(APIView):
     """Requests to the controller, newest first: those of everybody, or one's own if a token is bounded."""
 
-    @lists("List requests to the controller", ListedRequestShape)
+    @lists(
+        "List requests to the controller",
+        ListedRequestShape,
+        text_filter("contains", "In who asked, or why; in capitals or not."),
+        word_filter("kind", outcomes.KINDS, "Only such requests."),
+        word_filter("state", asking.STATES, "Only those; `answered` with or without refusals."),
+    )
     def get(self, request: Request, page: PageRequest) -> Response:
         caller = caller_of(request)
         after = (datetime.fromisoformat(page.after[0]), UUID(page.after[1])) if page.after else None
         whose = None if caller.is_unbounded else caller.principal
-        rows = asking.requests_after(after, page.limit + 1, whose)
+        rows = asking.requests_after(after, page.limit + 1, whose, **page.filters)
         return page_response(request, page, rows, _place, _listed)
 
 

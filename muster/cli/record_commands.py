@@ -37,9 +37,14 @@ def register(app: typer.Typer) -> None:
 
 
 @command(requests_app, "list", lists=50)
-def list_requests(session: Session) -> None:
+def list_requests(
+    session: Session,
+    contains: Annotated[str, typer.Option(help="Only those with this in who asked, or why.")] = "",
+    kind: Annotated[str, typer.Option(help="Only such requests, as DeleteTopics.")] = "",
+    state: Annotated[str, typer.Option(help="waiting, answered, done, refused or failed.")] = "",
+) -> None:
     """List what was asked of the controller in the last 7 days; of a group: `muster groups requests`."""
-    rows = session.rest.rows("controller/requests", session.most)
+    rows = session.rest.rows("controller/requests", session.most, contains=contains, kind=kind, state=state)
     session.screen.rows(rows, _REQUESTS, "request")
 
 

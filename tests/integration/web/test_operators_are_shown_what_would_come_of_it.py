@@ -1,5 +1,6 @@
 """Each action of the cluster's pages: its form, its consequences before anything is asked, who may see it."""
 
+import html
 import re
 
 import pytest
@@ -7,6 +8,7 @@ from django.test import Client
 
 from access.grants import Role
 from access.service import create_user
+from controller import ask_page
 from controller.models import ClientQuota, Partition, Reassignment, Topic
 from runtime import asking
 from runtime.models import WorkItem
@@ -159,6 +161,14 @@ def test_a_move_says_what_is_copied_and_who_is_away(operator: Client) -> None:
     assert page.status_code == 400 and b"is not a whole number" in page.content
 
 
+def test_a_value_that_no_database_takes_is_refused(operator: Client) -> None:
+    """Configs may be of any letters: a zero byte among them was a mistake of ours (500)."""
+    form = {"config.cleanup.policy": "com\x00pact", "reason": "tried", "version": "88001"}
+    refused = operator.post("/cluster/ask/change-configs/topic/flights/", form)
+    assert refused.status_code == 400 and b"may hold U+0000" in refused.content
+    assert not WorkItem.objects.exists()
+
+
 def test_a_needless_election_and_an_ended_move_are_said_to_be_so(operator: Client) -> None:
     text = operator.get("/cluster/ask/elect-leader/partition/flights/0/").content.decode()
     assert "leads already" in text
@@ -276,3 +286,64 @@ def test_the_list_of_requests_says_what_was_refused(operator: Client) -> None:
         2: True,
         3: False,
     }
+
+
+def add_requests() -> None:
+    """Four of four: one waits, one was done, one was refused, one failed; mira and ola asked in turn."""
+    results: tuple[tuple[str, int | None, str], ...] = (
+        ("done", None, ""), ("adopted", 0, ""), ("adopted", 3, ""), ("adopted", None, "no worker")
+    )  # fmt: skip
+    for number, (state, error, failed) in enumerate(results):
+        kind = ("DeleteTopics", "CreateTopics")[number % 2]
+        WorkItem.objects.create(
+            kind="controller.request",
+            lane="controller",
+            key="cluster",
+            principal=("mira", "ola")[number % 2],
+            reason=f"the Reason number {number}",
+            payload={"wish": {"type": kind, "topics": [{"name": "flights"}]}},
+            result=None if error is None else {"type": "TopicResults", "topics": [{"error": error}]},
+            error=failed,
+            state=state,
+        )
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", "3210"),
+        ("?q=reason NUMBER 2", "2"),
+        ("?q=OLA", "31"),
+        ("?kind=DeleteTopics", "20"),
+        ("?state=waiting", "0"),
+        ("?state=done", "1"),
+        ("?state=refused", "2"),
+        ("?state=failed", "3"),
+        ("?q=mira&kind=DeleteTopics&state=refused", "2"),
+        ("?q=nobody", ""),
+    ],
+)
+def test_requests_are_found_by_who_why_kind_and_what_became_of_them(
+    operator: Client, query: str, found: str
+) -> None:
+    add_requests()
+    page = operator.get(f"/cluster/requests/{query}").content.decode()
+    assert re.findall(r"the Reason number (\d)", page) == list(found)
+    assert ("No request matches" in page) == (not found)
+
+
+def test_a_filter_of_requests_is_kept_from_page_to_page(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask_page, "REQUESTS_OF_A_PAGE", 1)
+    add_requests()
+    page = operator.get("/cluster/requests/?q=ola").content.decode()
+    following = re.search(r'rel="next" href="([^"]+)"', page)
+    assert following is not None
+    address = html.unescape(following[1])
+    last = operator.get(f"/cluster/requests/{address}").content.decode()
+    assert re.findall(r"the Reason number (\d)", last) == ["1"]
+    assert 'rel="prev" href="/cluster/requests/?q=ola"' in last and 'rel="next"' not in last
+    other = address.replace("q=ola", "q=mira")
+    assert operator.get(f"/cluster/requests/{other}").status_code == 400, "it is of another list"
+    assert operator.get("/cluster/requests/?state=lost").status_code == 400
