@@ -207,12 +207,12 @@ class GroupPage:
     def standbys_wanted(self) -> int:
         return self.group.copies - 1
 
-    @property
+    @cached_property
     def racks(self) -> bool:
         """True if any member says where it runs."""
         return any(isinstance(row.member, GroupMember) and row.member.rack for row in self.members)
 
-    @property
+    @cached_property
     def standbys(self) -> bool:
         return any(row.standby_for for row in self.members)
 

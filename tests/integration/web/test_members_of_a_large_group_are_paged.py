@@ -1,6 +1,7 @@
 """A group of thousands of members: fifty a page, found by their words, beside the pages of its partitions."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from django.test import Client
@@ -65,3 +66,25 @@ def test_what_pushes_other_sections_away_is_folded(viewer: Client, page: str) ->
     shown = viewer.get(page).content.decode()
     drawn, _, folded = shown.partition("<details><summary>76 more members</summary>")
     assert drawn.count('class="ticks"') == group_page.STRIPS_OPEN and folded.count('class="ticks"') == 76
+
+
+class Counted(list[group_page.MemberRow]):
+    """Members that count how often somebody goes through all of them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[group_page.MemberRow]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_what_is_true_of_all_members_is_found_out_once(db: None) -> None:
+    """Each row of a page asked whether any of 5,000 members says where it runs."""
+    group = cast.add_group("clicks-raw")
+    members = Counted(
+        group_page.MemberRow(cast.add_member(group, f"m-{number}"), [], None) for number in range(3)
+    )
+    page = group_page.GroupPage(group, [], members, [], [])
+    for _ in members[:]:
+        assert not page.racks and not page.standbys
+    assert members.times == 2
