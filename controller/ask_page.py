@@ -39,6 +39,7 @@ from controller.topic_actions import (
     ElectPreferredOfTopic,
     RemovePartitions,
 )
+from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.brokers import CordonBroker
 from muster.messages.link.from_broker import ElectLeaders, Wish
 from muster.messages.link.plans import PlanWish
@@ -84,6 +85,10 @@ _STATES: Final = {
     "failed": "Failed",
 }
 _OF_THE_FORM = ("csrfmiddlewaretoken", "version", "key", "shown", "go", "confirm", "reason")
+
+
+class _ChangedMeanwhile(Exception):
+    """What the form is about has another version by now; the text says which."""
 
 
 class _Silent(Exception):
@@ -140,6 +145,9 @@ def ask(request: HttpRequest, kind: str, **address: Any) -> HttpResponse:
             return _onward(action, asking.ask(wish, principal, reason, _key(request)))
         faults += hasty
         context |= {"may_go": bool(context["would"]), "shown": _fingerprint(request)}
+    except _ChangedMeanwhile as error:
+        # Sent again it would be refused again: it is about what was.
+        faults, status, context["changed"] = [str(error)], 409, True
     except ValidationError as error:
         faults = faults_of(error.detail)
     except Problem as error:
@@ -166,7 +174,7 @@ def _onward(action: Action, row: asking.Request) -> HttpResponse:
 def _judge(request: HttpRequest, action: Action, wish: Wish) -> tuple[WishAnswer | None, list[str]]:
     """The controller's word on the wish before it is asked, if it can be judged, and why it would refuse.
 
-    Raises _Silent.
+    Raises _ChangedMeanwhile and _Silent.
     """
     trial = action.trial(wish)
     if trial is None:
@@ -177,6 +185,9 @@ def _judge(request: HttpRequest, action: Action, wish: Wish) -> tuple[WishAnswer
         return row.answer, []
     if outcome.verdict is Verdict.WAITING:
         raise _Silent
+    for one in outcome.refusals:
+        if one.error is ErrorCode.INVALID_UPDATE_VERSION:
+            raise _ChangedMeanwhile(one.words)
     return None, [one.words for one in outcome.refusals] or [outcome.text]
 
 

@@ -122,6 +122,30 @@ def test_what_changed_meanwhile_is_left_alone(page: Page, cluster: Cluster) -> N
     assert len(cluster.partitions("gates")) == 2
 
 
+def test_a_form_about_what_another_operator_changed_leads_to_it_as_it_is_now(
+    page: Page, cluster: Cluster
+) -> None:
+    """It offered to be shown again, and each time it was refused again: it was about what had been."""
+    cluster.create_topic("gates", 1)
+    other = page.context.new_page()
+    for one, value in ((page, "3600000"), (other, "7200000")):
+        one.goto("/cluster/ask/change-configs/topic/gates/")
+        fill(one, "config.retention.ms", value)
+        show(one)
+        fill(one, "reason", "as agreed")
+    go(page, "Change configs", "an hour is enough")
+    other.get_by_role("button", name="Change configs").click()
+    expect(other.get_by_role("alert")).to_contain_text("Look at it as it is now, then ask again")
+    expect(other.get_by_role("button", name="Show what would come of it")).to_have_count(0)
+    other.get_by_role("link", name="Look again").click()
+    expect(other.locator("[name='config.retention.ms']")).to_have_value("3600000")
+    expect(other.locator("[name=reason]")).to_have_value("as agreed")
+    fill(other, "config.retention.ms", "7200000")
+    show(other)
+    go(other, "Change configs", "two are better")
+    assert cluster.query("SELECT configs ->> 'retention.ms' FROM topic") == [("7200000",)]
+
+
 def test_configs_and_replicas_of_a_topic_are_changed(page: Page, cluster: Cluster) -> None:
     cluster.create_topic("gates", 2, replicas=2)
     page.goto("/topics/gates/")
