@@ -15,6 +15,7 @@ from broker.core.fetch_sessions import (
 from broker.nearest import NearestReplicas
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
+from kafkaserver.clients import Client
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import SERVED, ApiKey, RequestHeader
@@ -28,9 +29,9 @@ MOST_PARTITIONS: Final = SERVED[ApiKey.FETCH].limit_elements
 
 
 class Seat:
-    """What the door keeps for one connection: the session of its consumer, which ends with it."""
+    """What the door keeps for one connection: its client, and its consumer's session, which ends with it."""
 
-    __slots__ = ("_sessions", "address", "session")
+    __slots__ = ("_sessions", "address", "client", "session")
 
     known = None
     """Nobody fetches or produces the same twice."""
@@ -38,6 +39,7 @@ class Seat:
     def __init__(self, peer: str, sessions: FetchSessions[ConsumerSession]) -> None:
         host, _, _ = peer.rpartition(":")
         self.address = network_of(host)
+        self.client = Client()
         self.session: ConsumerSession | None = None
         self._sessions = sessions
 

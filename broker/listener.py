@@ -5,7 +5,7 @@ from typing import Protocol
 
 from broker.core.cluster_view import ClusterView
 from broker.core.fetch_sessions import SessionBounds
-from broker.handlers_fetch import FetchHandler
+from broker.handlers_fetch import FetchHandler, Seat
 from broker.handlers_logs import LogHandlers
 from broker.handlers_offsets import OffsetHandlers
 from broker.handlers_produce import ProduceHandler
@@ -86,7 +86,7 @@ class ClientListener:
             ApiKey.ALTER_REPLICA_LOG_DIRS: logs.alter_log_dirs,
             ApiKey.DESCRIBE_LOG_DIRS: logs.describe_log_dirs,
             ApiKey.DESCRIBE_PRODUCERS: logs.describe_producers,
-            ApiKey.METADATA: MetadataHandler(lambda: plane.view, self._later, missed).handle,
+            ApiKey.METADATA: self._metadata_handler(missed),
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
             ApiKey.CREATE_TOPICS: topics.create,
@@ -165,5 +165,15 @@ class ClientListener:
     def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         reply.send(answer_find_coordinator(self._plane.view, header, frame))
 
-    def _api_versions(self, header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+    def _metadata_handler(self, missed: MissedBrokers | None) -> Handler:
+        def finds_nodes(reply: Reply) -> bool:
+            seat: Seat = reply.session
+            return seat.client.finds_nodes_itself
+
+        handler = MetadataHandler(lambda: self._plane.view, self._later, missed, finds_nodes=finds_nodes)
+        return handler.handle
+
+    def _api_versions(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        seat: Seat = reply.session
+        seat.client.introduced(header, frame)
         reply.send(answer_api_versions(header))

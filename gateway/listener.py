@@ -146,7 +146,12 @@ class NodeListener:
             must, session.must_catch_up = session.must_catch_up, False
             return partial(catch_up, session) if must else None
 
-        return MetadataHandler(self._cluster.view, self._later, self._cluster.missed, newer).handle
+        def finds_nodes(reply: Reply) -> bool:
+            session: KafkaSession = reply.session
+            return session.client.finds_nodes_itself
+
+        cluster = self._cluster
+        return MetadataHandler(cluster.view, self._later, cluster.missed, newer, finds_nodes).handle
 
     @property
     def answered(self) -> frozenset[int]:
@@ -225,7 +230,9 @@ class NodeListener:
     def _handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         self._handlers[header.api_key](header, frame, reply)
 
-    def _api_versions(self, header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+    def _api_versions(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        session: KafkaSession = reply.session
+        session.client.introduced(header, frame)
         reply.send(answer_api_versions(header))
 
     def _describe_cluster(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:

@@ -7,6 +7,7 @@ from coordinator.service import ShardService
 from gateway.habits import Beat, CommitHabit, JoinHabit, SyncHabit
 from gateway.seats import Seat
 from kafkaserver.callers import ANYBODY, KafkaCaller
+from kafkaserver.clients import Client
 from kafkaserver.replies import Repeated
 from muster.kafkawire.api_table import ApiKey
 
@@ -27,6 +28,7 @@ class KafkaSession:
         "_caller",
         "_callers",
         "_seats",
+        "client",
         "client_host",
         "commit",
         "commit_bytes",
@@ -43,6 +45,7 @@ class KafkaSession:
         self.client_host = f"/{host}"[:CLIENT_HOST_LENGTH]
         """As Kafka's tools show it (conformance 140); a port would change with each connection."""
         self._callers = callers
+        self.client = Client()
         self.known: Beat | None = None
         """The last heartbeat, if it is short: mostly the next one is the same."""
         self.join: JoinHabit | None = None

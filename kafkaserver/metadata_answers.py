@@ -68,12 +68,16 @@ class MetadataHandler:
         later: Later,
         missed: MissedBrokers | None = None,
         newer: Callable[[Reply], CatchUp | None] = lambda _: None,
+        finds_nodes: Callable[[Reply], bool] = lambda _: False,
     ) -> None:
-        """`newer`: what this answer waits for to tell of a newer view; None: the view is new enough."""
+        """`newer`: what this answer waits for to tell of a newer view; None: the view is new enough.
+        `finds_nodes`: whether who asks for topics by name needs no list of nodes (clients).
+        """
         self._view = view
         self._later = later
         self._missed = missed or MissedBrokers()
         self._newer = newer
+        self._finds_nodes = finds_nodes
         self._asked: dict[str, None] = {}
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
@@ -83,6 +87,7 @@ class MetadataHandler:
         for the same may know of a loss before this door does: it is given a moment to hear of it.
         """
         answer = MetadataAnswer(self._view(), header, frame, caller_of(reply))
+        answer.lists_nodes = not (answer.is_by_name and self._finds_nodes(reply))
         may_wait = self._missed.may_wait and answer.size <= LOOKED_THROUGH
         waits = may_wait and (answer.is_led_by(self._missed.lost) or self._is_again(answer, reply))
         newer = self._newer(reply)
@@ -141,7 +146,7 @@ class MetadataHandler:
 
 
 class MetadataAnswer:
-    """What the view holds of the topics asked for, by name or id; brokers, nodes and controller always.
+    """What the view holds of the topics asked for, by name or id; brokers and controller always, and nodes.
 
     Topics are never created by asking. Of all topics those are told that `caller` may see; whoever asks for
     another one is refused, whether there is such a topic or not.
@@ -158,6 +163,8 @@ class MetadataAnswer:
         request = read_request(header, frame)
         self.view = view
         """What is told; another one may take its place before anything is written."""
+        self.lists_nodes = True
+        """False: only brokers are listed, while there are any."""
         self._listed_too: tuple[BrokerView, ...] = ()
         self._version = version = header.api_version
         self._correlation_id = header.correlation_id
@@ -183,6 +190,11 @@ class MetadataAnswer:
         return bool(alive) and any(
             known.leader in alive for topic in self._told() for known in topic.partitions
         )
+
+    @property
+    def _listed(self) -> Iterable[BrokerView]:
+        brokers = self.view.brokers
+        return self.view.everybody if self.lists_nodes or not brokers else brokers.values()
 
     def list_too(self, others: Iterable[BrokerView]) -> None:
         """List these beside the brokers that live; as leaders or in sync they are not named."""
@@ -238,7 +250,7 @@ class MetadataAnswer:
                 shape,
                 brokers=tuple(
                     build(broker, node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
-                    for one in (*self.view.everybody, *self._listed_too)
+                    for one in (*self._listed, *self._listed_too)
                 ),
                 cluster_id=self.view.cluster_id,
                 controller_id=self.view.controller_id,

@@ -185,12 +185,12 @@ class Door:
         self.services = services
         self.node = node
         self.listener = listener
-        self._port = port
+        self.port = port
         self._peers: list[Peer] = []
 
     async def peer(self) -> Peer:
         """Another connection."""
-        peer = Peer(*await asyncio.open_connection("127.0.0.1", self._port))
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", self.port))
         self._peers.append(peer)
         return peer
 
