@@ -1,5 +1,7 @@
 """This room is the broker's client listener: it hands each Kafka request to the room that answers it."""
 
+import asyncio
+import contextlib
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -24,7 +26,7 @@ from kafkaserver.admin.reassignments import ReassignmentHandlers
 from kafkaserver.admin.topics import TopicHandlers
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster
-from kafkaserver.finding import answer_find_coordinator
+from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator
 from kafkaserver.guard import Guard
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits
@@ -35,7 +37,7 @@ from kafkaserver.quotas import ClientQuotas
 from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
-from muster.kafkawire.api_table import ApiKey, RequestHeader
+from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
 from muster.messages.link.callers import CallerRow
 
 
@@ -63,6 +65,8 @@ class ClientListener:
         self._plane = plane
         self._guard = guard or Guard()
         self._is_ready = False
+        self._owners_told = asyncio.Event()
+        self._owners_told.set()
         quotas = quotas or ClientQuotas()
         self._later = Later()
         self._producer_ids = ProducerIds(controller.producer_ids)
@@ -145,6 +149,14 @@ class ClientListener:
         """Everything up to this metadata version holds here."""
         self._configs.applied(version)
 
+    def owners_doubted(self) -> None:
+        """The link broke that tells of them: the node at its end may be the one that ended."""
+        self._owners_told.clear()
+
+    def owners_told(self) -> None:
+        """A link has told who owns which groups."""
+        self._owners_told.set()
+
     def stop_taking(self) -> None:
         """Take nothing new, nor what has arrived and is held back; answers still leave."""
         self.server.stop_taking()
@@ -163,6 +175,17 @@ class ClientListener:
         reply.send(answer_describe_cluster(self._plane.view, header, frame, operations))
 
     def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        if self._owners_told.is_set():
+            reply.send(answer_find_coordinator(self._plane.view, header, frame))
+        else:
+            # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.
+            read_request(header, frame)
+            self._later.start(reply, self._find_later(header, memoryview(bytes(frame)), reply))
+
+    async def _find_later(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HELD_MAX_MS / 1000):
+                await self._owners_told.wait()
         reply.send(answer_find_coordinator(self._plane.view, header, frame))
 
     def _metadata_handler(self, missed: MissedBrokers | None) -> Handler:

@@ -292,6 +292,7 @@ class BrokerProcess:
         self._departure.unlinked()
         self._forwarding.link_lost()
         self._callers.link_lost()
+        self._clients.owners_doubted()
 
     # ------------------------------------------------------------------------------ rows
 
@@ -336,6 +337,7 @@ class BrokerProcess:
         self._link.learn_nodes(tuple(node.address for node in frame.nodes if node.address))
         self._known.nodes = frame
         self._plane.view = self._metadata.renew(self._cluster_id, ())
+        self._clients.owners_told()
 
     async def _perform(self, heeded: Heeded) -> None:
         """Let each replica obey; a link that breaks in between is made good by the next snapshot."""

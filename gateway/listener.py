@@ -28,7 +28,7 @@ from kafkaserver.admin.reassignments import ReassignmentHandlers
 from kafkaserver.admin.topics import TopicHandlers
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster
-from kafkaserver.finding import answer_find_coordinator
+from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator
 from kafkaserver.guard import Guard
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits, client_limits
@@ -44,9 +44,8 @@ from muster.messages.link.callers import CallerRow
 from runtime import metrics
 from runtime.ports import SHARD_COUNT, NodeContext, shard_lane
 
-HELD_MAX_MS: Final = 500
 HELD_LOOK_MS: Final = 20
-"""For so long a question for a coordinator waits while some shard has no owner."""
+"""So often is looked whether each shard has an owner while somebody waits for one."""
 
 _LANES: Final = tuple(shard_lane(shard) for shard in range(SHARD_COUNT))
 

@@ -18,6 +18,11 @@ from muster.kafkawire.fields import count, text
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
 
+HELD_MAX_MS: Final = 500
+"""For so long a question for a coordinator waits where it is not known who it is: a client that hears of
+none, or of one that is gone, pauses before it asks again.
+"""
+
 GROUP: Final = 0
 TRANSACTION: Final = 1
 _MANY_KEYS_SINCE: Final = 4

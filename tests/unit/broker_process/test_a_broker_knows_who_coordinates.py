@@ -4,8 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from websockets.asyncio.server import ServerConnection
 
+from broker import listener
 from muster.kafkawire.api_table import ApiKey, build, request_class
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
@@ -77,3 +79,54 @@ async def test_clients_are_told_of_nodes_and_of_leases_that_move(tmp_path: Path)
 
             await _until_told(controller, link, without, is_lost)
             assert await _listed(ann) == brokers + nodes[:1]
+
+
+def _owned_by(holder: NodeRow) -> Nodes:
+    return Nodes(nodes=(holder,), owners=(holder.node_id,) * SHARDS)
+
+
+async def _told_of_one(controller: ControllerSide) -> tuple[ServerConnection, int]:
+    """The link that has said that node-1 owns everything, and the port of the broker."""
+    link, hello = await controller.bind()
+    await controller.apply(link, version=5)
+    port = int(hello.endpoints["client"].rpartition(":")[2])
+    async with client(port) as ann:
+
+        async def is_found() -> bool:
+            return (await _found(ann, "billing"))[1] == ONE.node_id
+
+        await _until_told(controller, link, _owned_by(ONE), is_found)
+    return link, port
+
+
+async def test_while_its_link_is_broken_it_names_nobody_from_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node at the other end may be the one that ended: a client would find its address refused."""
+    monkeypatch.setattr(listener, "HELD_MAX_MS", 60_000)
+    controller = ControllerSide()
+    async with asyncio.timeout(30), linked_broker(tmp_path, controller) as process:
+        link, port = await _told_of_one(controller)
+        async with client(port) as ann:
+            await link.close()
+            while process._link.bound:
+                await asyncio.sleep(0.005)
+            asked = asyncio.create_task(_found(ann, "billing"))
+            link, _ = await controller.bind()
+            assert not asked.done()
+            await controller.say(link, _owned_by(TWO))
+            assert await asked == (0, TWO.node_id, "::1", 9292)
+
+
+async def test_nobody_waits_for_long_where_no_node_takes_its_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "HELD_MAX_MS", 10)
+    controller = ControllerSide()
+    async with asyncio.timeout(30), linked_broker(tmp_path, controller) as process:
+        link, port = await _told_of_one(controller)
+        async with client(port) as ann:
+            await link.close()
+            while process._link.bound:
+                await asyncio.sleep(0.005)
+            assert (await _found(ann, "billing"))[1] == ONE.node_id
