@@ -4,12 +4,15 @@ import pytest
 
 from coordinator.core.classic.offsets import judge
 from coordinator.core.settings import GroupSettings
+from groups.core.consumer_protocol import assignment, subscription
 from groups.core.phases import Phase
 from muster.kernel.error_codes import ErrorCode
 from tests.unit.classic_core.group import AT_ONCE, REBALANCE_MS, SESSION_MS, ClassicGroup
 from tests.unit.coordinator_core.group import orders
 
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
+NEVER_TOLD = b"\xff\xff\xff\xff"
+"""The generation of a strategy that nobody told of one."""
 
 
 def limited(most: int) -> GroupSettings:
@@ -127,3 +130,25 @@ def test_no_request_leaves_a_timer_behind() -> None:  # 16663
             assert group.beat(member_id) is ErrorCode.NONE
             group.sync(member_id)
     assert len(group.state.classic.timers) <= 2 * len(ids)
+
+
+def test_who_states_no_generation_to_its_strategy_settles_as_any_other() -> None:  # aiokafka 1176
+    """Both claim all partitions of generation -1: that is for the leader to judge, who hears every byte."""
+    claims = {"sticky": subscription(["orders"])[:-4] + b"\0\0\0\x04" + NEVER_TOLD}
+    group = ClassicGroup()
+    ann, ben = group.stable("ann", "ben", protocols=claims)
+    first, last = group.joining(ann), group.joining(ben)
+    group.turn(first, last)
+    told = group.join_answer(first)
+    assert told is not None
+    assert [(one.member_id, one.metadata) for one in told.members] == [
+        (one, claims["sticky"]) for one in (ann, ben)
+    ]
+    given = {ann: assignment({"orders": [0]}), ben: assignment({"orders": [1]})}
+    group.sync(ann, given)
+    answer = group.sync(ben)
+    assert answer is not None and answer.assignment == given[ben] and group.is_in(Phase.STABLE)
+    generation = group.told
+    for _ in range(3):
+        again = group.join(ben)
+        assert again is not None and again.generation == generation and group.is_in(Phase.STABLE)
