@@ -16,6 +16,7 @@ from broker.known_configs import ConfigsOfBroker
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver import sasl
+from kafkaserver.acls import ACL_REQUESTS
 from kafkaserver.admin import asking
 from kafkaserver.admin.brokers import BrokerHandlers
 from kafkaserver.admin.configs import ConfigHandlers
@@ -105,6 +106,7 @@ class ClientListener:
             ApiKey.UPDATE_FEATURES: brokers.update_features,
             ApiKey.UNREGISTER_BROKER: brokers.unregister,
             **configs.handlers,
+            **ACL_REQUESTS,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             **dict.fromkeys(GROUP_REQUESTS, refuse_groups),

@@ -18,6 +18,7 @@ from gateway.questions import QuestionHandlers
 from gateway.session import KafkaSession
 from gateway.translation.records import RECORD_REQUESTS, record_refusal
 from kafkaserver import sasl
+from kafkaserver.acls import ACL_REQUESTS
 from kafkaserver.admin.brokers import BrokerHandlers
 from kafkaserver.admin.configs import ConfigHandlers
 from kafkaserver.admin.elections import ElectionHandlers
@@ -99,6 +100,7 @@ class NodeListener:
             ApiKey.UPDATE_FEATURES: brokers.update_features,
             ApiKey.UNREGISTER_BROKER: brokers.unregister,
             **configs.handlers,
+            **ACL_REQUESTS,
             ApiKey.JOIN_GROUP: members.join,
             ApiKey.SYNC_GROUP: members.sync,
             ApiKey.LEAVE_GROUP: members.leave,

@@ -11,7 +11,7 @@ from controller.core.draft import Draft
 from controller.core.events import LinkId, Say
 from controller.core.records import ConfigChanged
 from controller.core.state import NOTHING_LOST
-from controller.core.topics import Refused, check_name
+from controller.core.topics import FIRST_NODE_ID, Refused, check_name
 from muster.kernel.config_kinds import BadConfig, Replicas, SomeOf, words_of
 from muster.kernel.config_levels import Levels, candidates
 from muster.kernel.error_codes import ErrorCode
@@ -35,8 +35,6 @@ from muster.messages.link.configs import (
 from muster.messages.link.rows import EVERY_BROKER, NO_LEADER, PartitionRow, TopicRow
 
 CLUSTER: Final = "cluster"
-FIRST_NODE_ID: Final = 10_001
-"""Nodes are numbered from here, brokers below."""
 _LONGEST_ID: Final = 9
 
 

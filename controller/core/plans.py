@@ -15,7 +15,7 @@ from controller.core.events import LinkId, Say
 from controller.core.plan_rows import Plan, PlanPhase, PlanStep, StepState
 from controller.core.records import Phase, WorkAdopted, WorkOffered
 from controller.core.state import AddingSteps
-from controller.core.topics import Refused
+from controller.core.topics import Refused, why_unknown
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.plans import (
     ApprovePlan,
@@ -150,7 +150,7 @@ def _check(draft: Draft, options: PlanOptions) -> None:
     if unknown := [name for name in options.topics if _topic_is_unknown(draft, name)]:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {unknown[0]}")
     if strangers := [b for b in options.brokers if draft.broker(b) is None]:
-        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {strangers[0]} never registered")
+        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, why_unknown(strangers[0]))
     match options.kind:
         case PlanKind.DRAIN | PlanKind.FILL:
             if not options.brokers:

@@ -17,7 +17,7 @@ from controller.core.events import Heard, LinkId, RequestSeat, Say
 from controller.core.records import Phase, Reassignment, RequestBegun
 from controller.core.settings import ControllerSettings
 from controller.core.state import Altering
-from controller.core.topics import Refused, check_version
+from controller.core.topics import Refused, check_version, why_unknown
 from controller.core.waiting import ALL_BROKERS, LOGS_SHOWN, NOTHING_YET, WaitingMoves
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.topic_configs import floor
@@ -170,8 +170,7 @@ def check_target(
         text = "a partition needs at least one broker, and each at most once"
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     if unknown := [broker_id for broker_id in target if draft.broker(broker_id) is None]:
-        text = f"broker {unknown[0]} never registered"
-        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why_unknown(unknown[0]))
     cordoned = [b for b in target if b not in row.assigned and draft.is_cordoned(b)]
     if cordoned:
         text = f"broker {cordoned[0]} is cordoned: it gets no new replicas"

@@ -6,6 +6,7 @@ lead, or at the request's timeout.
 
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
+from typing import Final
 from uuid import UUID, uuid5
 
 import msgspec
@@ -26,6 +27,9 @@ from muster.kernel.topic_names import WHAT_CAN_NAME_A_TOPIC, can_name_a_topic
 from muster.messages.link.from_broker import CreateTopics, NewTopic
 from muster.messages.link.rows import NO_LEADER, BrokerRow, PartitionRow, TopicRow
 from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, TopicResults
+
+FIRST_NODE_ID: Final = 10_001
+"""Nodes are numbered from here, brokers below; clients are told of both."""
 
 
 class Refused(Exception):
@@ -276,12 +280,19 @@ def check_replicas(
     for assigned in assignments:
         if not assigned or len(set(assigned)) != len(assigned) or len(assigned) != factor:
             raise _bad_assignment("each partition needs the same number of different brokers")
-        if any(broker_id not in registered for broker_id in assigned):
-            raise _bad_assignment("a broker is not registered")
+        if unknown := [broker_id for broker_id in assigned if broker_id not in registered]:
+            raise _bad_assignment(why_unknown(unknown[0]))
         if cordoned := [broker_id for broker_id in assigned if registered[broker_id].cordoned]:
             raise _bad_assignment(f"broker {cordoned[0]} is cordoned: it gets no new replicas")
         if live.isdisjoint(assigned):
             raise _bad_assignment("all brokers of a partition are away")
+
+
+def why_unknown(broker_id: int) -> str:
+    """What is said to whoever takes an id for a broker's."""
+    if broker_id >= FIRST_NODE_ID:
+        return f"{broker_id} is a node, and nodes hold no replicas"
+    return f"broker {broker_id} never registered"
 
 
 def _bad_assignment(text: str) -> Refused:

@@ -49,6 +49,9 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     ALTER_REPLICA_LOG_DIRS = 34
@@ -123,6 +126,10 @@ SERVED: Final[dict[int, Api]] = {
         # 45,000 held the loop of a node, which refuses each of them, for 0.7 s.
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 2, 4, 4, limit_elements=5_000),
         # Kafka's own topic tool asks about every topic at once.
+        # Each is refused: there are no ACLs here.
+        Api(ApiKey.DESCRIBE_ACLS, 1, 1, 3, 2, limit_bytes=64 * 1024),
+        Api(ApiKey.CREATE_ACLS, 1, 1, 3, 2, limit_bytes=64 * 1024, limit_elements=1_000),
+        Api(ApiKey.DELETE_ACLS, 1, 1, 3, 2, limit_bytes=64 * 1024, limit_elements=1_000),
         Api(ApiKey.DESCRIBE_CONFIGS, 1, 1, 4, 4, limit_elements=20_000),
         Api(ApiKey.ALTER_CONFIGS, 0, 0, 2, 2, limit_elements=20_000, entry_weight=10),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 1, 2, 2, limit_elements=20_000),

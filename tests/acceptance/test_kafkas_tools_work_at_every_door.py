@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -167,7 +168,8 @@ def test_a_topic_grows_and_never_shrinks(tools: Tools, orders: str) -> None:
             ["--replication-factor", "4"],
             "4 replicas need as many live brokers that are not cordoned, and there are 3",
         ),
-        (["--replica-assignment", "1:9"], "a broker is not registered"),
+        (["--replica-assignment", "1:9"], "broker 9 never registered"),
+        (["--replica-assignment", "1:10001"], "10001 is a node, and nodes hold no replicas"),
         (["--config", "min.insync.replicas=0"], "min.insync.replicas"),
         (["--config", "no.such.key=1"], "no.such.key"),
     ],
@@ -242,3 +244,33 @@ def test_every_door_says_which_requests_it_serves(stack: Stack, process: Tools) 
 def test_nothing_moves_and_the_tool_says_so(tools: Tools) -> None:
     said = tools.run("reassign.ReassignPartitionsCommand", "--list")
     assert (said.status, said.text.strip()) == (0, "No partition reassignments found.")
+
+
+REASSIGN, ACLS = "reassign.ReassignPartitionsCommand", "AclCommand"
+ANN = ("--allow-principal", "User:ann", "--operation", "Read", "--topic", "clicks")
+
+
+@pytest.mark.parametrize(
+    ("replicas", "why"),
+    [
+        ([1, 10_001], "10001 is a node, and nodes hold no replicas"),
+        ([1, 77], "Unknown broker id 77"),
+        ([1, 1], "may not contain duplicate entries"),
+        ([], "Partition replica list cannot be empty"),
+    ],
+)
+def test_a_plan_of_nonsense_is_refused_with_a_reason(
+    tools: Tools, orders: str, replicas: list[int], why: str, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    wanted = {"topic": orders, "partition": 0, "replicas": replicas}
+    plan.write_text(json.dumps({"version": 1, "partitions": [wanted]}), encoding="utf-8")
+    said = tools.run(REASSIGN, "--reassignment-json-file", plan, "--execute")
+    assert why in said.text, said.text
+    test_nothing_moves_and_the_tool_says_so(tools)
+
+
+@pytest.mark.parametrize("words", [["--list"], ["--add", *ANN], ["--remove", "--force", *ANN]])
+def test_who_asks_for_acls_is_told_of_tokens(tools: Tools, words: list[str]) -> None:
+    said = tools.run(ACLS, *words)
+    assert said.status == 1 and "tokens say who may do what" in said.text, said.text

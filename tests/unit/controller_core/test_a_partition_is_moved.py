@@ -255,6 +255,7 @@ def test_a_newcomer_that_the_new_target_keeps_goes_on_copying() -> None:
         ((), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ((1, 1), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ((1, 9), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ((1, 10_001), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ((-1,), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )

@@ -90,7 +90,10 @@ TABLE: Final[Mapping[int, Rule]] = MappingProxyType(
         ApiKey.SASL_AUTHENTICATE: Rule(NONE, NONE),
         ApiKey.DESCRIBE_CLUSTER: Rule(NONE, NONE),
         ApiKey.FIND_COORDINATOR: Rule(NONE, NONE),
-        # Nobody has any.
+        # There are none, whoever asks; nobody has any.
+        ApiKey.DESCRIBE_ACLS: Rule(NONE, NONE),
+        ApiKey.CREATE_ACLS: Rule(NONE, NONE),
+        ApiKey.DELETE_ACLS: Rule(NONE, NONE),
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Rule(NONE, NONE),
     }
 )
