@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from access.grants import Operation
-from gateway.asking import KnownTopics, Shards, refused_group
+from gateway.asking import AT_ONCE, KnownTopics, Shards, batched, refused_group
 from gateway.session import KafkaSession
 from gateway.translation import deleting
 from kafkaserver.callers import caller_of
@@ -31,7 +31,9 @@ class DeletionHandlers:
         self._later.start(reply, self._delete_groups(header, names, reply), len(names))
 
     async def _delete_groups(self, header: RequestHeader, names: list[str], reply: Reply) -> None:
-        errors = await asyncio.gather(*(self._delete_group(reply.session, name) for name in names))
+        errors: list[ErrorCode] = []
+        for some in batched(names, AT_ONCE):
+            errors += await asyncio.gather(*(self._delete_group(reply.session, name) for name in some))
         body = deleting.deleted_groups(header.api_version, dict(zip(names, errors, strict=True)))
         reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
 

@@ -1,14 +1,18 @@
 """This room words what Kafka's tools ask about groups: DescribeGroups, ListGroups, in every version."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from coordinator.describing import DescribedGroup, ListedGroup
 from kafkaserver.cluster_answers import OPERATIONS_NOT_ASKED
-from muster.kafkawire.api_table import ApiKey, build, part, response_class
+from kafkaserver.finding import NO_TAGS
+from muster.kafkawire.api_table import ApiKey, build, encode_body, is_flexible, part, response_class
+from muster.kafkawire.fields import count
 from muster.kernel.error_codes import ErrorCode
 
 ABSENCE_IS_AN_ERROR_SINCE: Final = 6
+_THROTTLED_SINCE: Final = 1
+_NOT_THROTTLED: Final = bytes(4)
 GROUP_TYPE: Final = "classic"
 """Of every group: another type would make tools ask in a newer protocol, which nobody here answers."""
 
@@ -18,15 +22,23 @@ def not_asked(_group_id: str) -> int:
     return OPERATIONS_NOT_ASKED
 
 
-def describe_answer(
-    version: int, groups: Iterable[DescribedGroup], operations: Callable[[str], int] = not_asked
-) -> Any:
-    """Each group; one that does not exist is Dead, which is an error since version 6 (conformance 142).
+def describe_answer(version: int, groups: Sequence[bytes]) -> bytes:
+    """The body with all groups, each as `described_group` has worded it."""
+    flexible = is_flexible(ApiKey.DESCRIBE_GROUPS, version)
+    head = _NOT_THROTTLED if version >= _THROTTLED_SINCE else b""
+    return b"".join((head, count(len(groups), flexible), *groups, NO_TAGS if flexible else b""))
+
+
+def described_group(
+    version: int, group: DescribedGroup, operations: Callable[[str], int] = not_asked
+) -> bytes:
+    """One group; one that does not exist is Dead, which is an error since version 6 (conformance 142).
 
     `operations`: what the caller may do with a group, told of each beside which no error stands.
     """
-    shape = response_class(ApiKey.DESCRIBE_GROUPS, version)
-    return build(shape, groups=tuple(_described(shape, version, group, operations) for group in groups))
+    return encode_body(
+        _described(response_class(ApiKey.DESCRIBE_GROUPS, version), version, group, operations)
+    )
 
 
 def _described(shape: Any, version: int, group: DescribedGroup, operations: Callable[[str], int]) -> Any:

@@ -113,7 +113,8 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.LEAVE_GROUP, 0, 0, 5, 4, limit_elements=20_000),
         # One for each member of the largest group; its bytes are partitions, and what a strategy adds.
         Api(ApiKey.SYNC_GROUP, 0, 0, 5, 4, 16 * 1024 * 1024, limit_elements=20_000),
-        Api(ApiKey.DESCRIBE_GROUPS, 0, 0, 6, 5, limit_elements=1_000),
+        # Kafka's tools ask a coordinator for all of its groups at once.
+        Api(ApiKey.DESCRIBE_GROUPS, 0, 0, 6, 5, limit_elements=10_000),
         Api(ApiKey.LIST_GROUPS, 0, 0, 5, 3, limit_bytes=64 * 1024, limit_elements=100),
         Api(ApiKey.SASL_HANDSHAKE, 0, 0, 1, NEVER_FLEXIBLE, limit_bytes=1024),
         Api(ApiKey.API_VERSIONS, 0, 0, 4, 3),
@@ -125,18 +126,18 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.INIT_PRODUCER_ID, 0, 0, 4, 2),
         # 45,000 held the loop of a node, which refuses each of them, for 0.7 s.
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 2, 4, 4, limit_elements=5_000),
-        # Kafka's own topic tool asks about every topic at once.
         # Each is refused: there are no ACLs here.
         Api(ApiKey.DESCRIBE_ACLS, 1, 1, 3, 2, limit_bytes=64 * 1024),
         Api(ApiKey.CREATE_ACLS, 1, 1, 3, 2, limit_bytes=64 * 1024, limit_elements=1_000),
         Api(ApiKey.DELETE_ACLS, 1, 1, 3, 2, limit_bytes=64 * 1024, limit_elements=1_000),
+        # Kafka's own topic tool asks about every topic at once.
         Api(ApiKey.DESCRIBE_CONFIGS, 1, 1, 4, 4, limit_elements=20_000),
         Api(ApiKey.ALTER_CONFIGS, 0, 0, 2, 2, limit_elements=20_000, entry_weight=10),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 1, 2, 2, limit_elements=20_000),
         Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 1, 4, 2),
         Api(ApiKey.SASL_AUTHENTICATE, 0, 0, 2, 2, limit_bytes=4 * 1024),
         Api(ApiKey.CREATE_PARTITIONS, 0, 0, 3, 2, entry_weight=25),
-        Api(ApiKey.DELETE_GROUPS, 0, 0, 2, 2, limit_elements=1_000),
+        Api(ApiKey.DELETE_GROUPS, 0, 0, 2, 2, limit_elements=10_000),
         # 25,000 topics with a partition each held the loop for 0.5 s.
         Api(ApiKey.ELECT_LEADERS, 0, 0, 2, 2, limit_elements=10_000, entry_weight=2),
         Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 0, 1, 1, limit_elements=20_000, entry_weight=10),

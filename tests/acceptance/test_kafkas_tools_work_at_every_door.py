@@ -10,6 +10,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.kafka_tools import TOOLS, Said, Tools
 from tests.acceptance.members import java, missing, until
@@ -274,3 +276,33 @@ def test_a_plan_of_nonsense_is_refused_with_a_reason(
 def test_who_asks_for_acls_is_told_of_tokens(tools: Tools, words: list[str]) -> None:
     said = tools.run(ACLS, *words)
     assert said.status == 1 and "tokens say who may do what" in said.text, said.text
+
+
+def test_more_groups_than_a_thousand_are_described_and_deleted_at_once(stack: Stack, tools: Tools) -> None:
+    """Each coordinator is asked about all of its groups in one request."""
+    number = next(NUMBERS)
+    names = {f"group-{number}-{n}" for n in range(2_100)}
+    assert topics(tools, "--create", "--topic", f"clicks-{number}", "--partitions", 1).status == 0
+    until_told(tools.bootstrap, f"clicks-{number}")
+    _commit_in_each(stack["bootstrap"], names, f"clicks-{number}")
+    described = tools.groups("--describe", "--all-groups", "--state")
+    assert described.status == 0 and names <= first_words(described), described.text[-500:]
+    deleted = tools.groups("--delete", "--all-groups")
+    assert "was successful" in deleted.text, deleted.text[-500:]
+    assert names.isdisjoint(first_words(tools.groups("--list")))
+
+
+def first_words(said: Said) -> set[str]:
+    return {line.split()[0] for line in said.text.splitlines() if line.strip()}
+
+
+def _commit_in_each(bootstrap: str, names: set[str], topic: str) -> None:
+    """Let these groups exist, two hundred at a time."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    waiting = list(names)
+    while waiting:
+        some, waiting = waiting[:200], waiting[200:]
+        wanted = [ConsumerGroupTopicPartitions(name, [TopicPartition(topic, 0, 0)]) for name in some]
+        for done in [admin.alter_consumer_group_offsets([one]) for one in wanted]:
+            for future in done.values():
+                future.result(60)

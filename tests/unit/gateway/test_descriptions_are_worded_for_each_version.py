@@ -19,10 +19,15 @@ def answered(key: ApiKey, version: int, body: Any) -> Any:
     return read_body(response_class(key, version), encode_body(body), 0)
 
 
+def described(version: int, *groups: DescribedGroup, operations: Any = listing.not_asked) -> list[Any]:
+    worded = [listing.described_group(version, group, operations) for group in groups]
+    answer = listing.describe_answer(version, worded)
+    return list(read_body(response_class(ApiKey.DESCRIBE_GROUPS, version), answer, 0).groups)
+
+
 @pytest.mark.parametrize("version", range(7))
 def test_a_group_is_described(version: int) -> None:
-    body = answered(ApiKey.DESCRIBE_GROUPS, version, listing.describe_answer(version, [STABLE]))
-    [group] = body.groups
+    [group] = described(version, STABLE)
     assert (int(group.error_code), group.group_id, group.group_state) == (0, "orders", "Stable")
     assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
     [member] = group.members
@@ -35,7 +40,7 @@ def test_a_group_is_described(version: int) -> None:
 @pytest.mark.parametrize("version", range(7))
 def test_a_group_that_does_not_exist_is_dead_and_an_error_since_version_6(version: int) -> None:
     gone = DescribedGroup("orders", ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
-    [group] = answered(ApiKey.DESCRIBE_GROUPS, version, listing.describe_answer(version, [gone])).groups
+    [group] = described(version, gone)
     assert (int(group.error_code), group.group_state) == (69 if version >= 6 else 0, "Dead")
     if version >= 6:
         assert group.error_message
@@ -43,20 +48,21 @@ def test_a_group_that_does_not_exist_is_dead_and_an_error_since_version_6(versio
 
 @pytest.mark.parametrize("version", range(3, 7))
 def test_what_may_be_done_with_a_group_is_told_where_no_error_is(version: int) -> None:
-    described = [
+    told = described(
+        version,
         STABLE,
         DescribedGroup("clicks", ErrorCode.GROUP_ID_NOT_FOUND, "Dead"),
         DescribedGroup("workers", ErrorCode.NOT_COORDINATOR),
-    ]
-    body = answered(ApiKey.DESCRIBE_GROUPS, version, listing.describe_answer(version, described, len))
-    operations = [group.authorized_operations for group in body.groups]
+        operations=len,
+    )
+    operations = [group.authorized_operations for group in told]
     assert operations == [len("orders"), len("clicks") if version < 6 else -(2**31), -(2**31)]
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_group_of_another_node_is_refused(version: int) -> None:
     elsewhere = DescribedGroup("orders", ErrorCode.NOT_COORDINATOR)
-    [group] = answered(ApiKey.DESCRIBE_GROUPS, version, listing.describe_answer(version, [elsewhere])).groups
+    [group] = described(version, elsewhere)
     assert int(group.error_code) == 16
 
 

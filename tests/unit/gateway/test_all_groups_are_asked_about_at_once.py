@@ -1,0 +1,56 @@
+"""Kafka's tools ask a coordinator about all of its groups in one request, be they thousands."""
+
+import asyncio
+from typing import Any
+
+from muster.kafkawire.api_table import ApiKey
+from tests.unit.gateway.doors import KEY, Peer, kafka_door
+
+NONE, NOT_COORDINATOR, NOT_FOUND = 0, 16, 69
+DESCRIBE, DELETE = ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_GROUPS
+MANY = 10_000
+
+
+def names() -> tuple[str, ...]:
+    """As many as one request may name; a member is in the first."""
+    return (KEY, *(f"group-{number}" for number in range(MANY - 1)))
+
+
+async def described(peer: Peer) -> list[Any]:
+    told = await peer.ask(DESCRIBE, 6, groups=names(), include_authorized_operations=False)
+    return list(told.groups)
+
+
+async def test_each_of_ten_thousand_is_described() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        joined = await ann.joins()
+        await ann.syncs(joined)
+        told = await described(ann)
+        assert tuple(one.group_id for one in told) == names()
+        assert (int(told[0].error_code), told[0].group_state) == (NONE, "Stable")
+        # Those of the shard that is served here do not exist, the others are another node's.
+        assert {int(one.error_code) for one in told[1:]} == {NOT_FOUND, NOT_COORDINATOR}
+
+
+async def test_others_are_answered_while_ten_thousand_are_described() -> None:
+    async with kafka_door() as door:
+        ann, ben = await door.peer(), await door.peer()
+        joined = await ben.joins()
+        await ben.syncs(joined)
+        all_of_them = asyncio.create_task(described(ann))
+        heard = 0
+        while not all_of_them.done():
+            ben.sends_heartbeat(joined)
+            assert int((await ben.hear()).error_code) == NONE
+            heard += 1
+        assert len(await all_of_them) == MANY
+        assert heard > MANY // 1_000
+
+
+async def test_each_of_ten_thousand_is_deleted_or_refused() -> None:
+    async with kafka_door() as door:
+        ann = await door.peer()
+        told = (await ann.ask(DELETE, 2, groups_names=names())).results
+        assert tuple(one.group_id for one in told) == names()
+        assert {int(one.error_code) for one in told} == {NOT_FOUND, NOT_COORDINATOR}
