@@ -1,7 +1,7 @@
 """This room is what every handler of group requests needs: the shard of a group, and who may ask it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from access.grants import Operation
 from coordinator.service import ShardService
@@ -15,13 +15,15 @@ from runtime.ports import shard_lane
 GROUP_ID_LENGTH: Final = 255
 """What the row of a group holds; Kafka's clients may say up to 32,767 bytes."""
 
+One = TypeVar("One")
+
 AT_ONCE: Final = 1_000
 """Groups of one request that are asked about together; thousands come one after the other."""
 
 
-def batched(names: Sequence[str], most: int) -> Iterator[Sequence[str]]:
+def batched(asked: Sequence[One], most: int) -> Iterator[Sequence[One]]:
     """All of them in their order, at most so many together."""
-    return (names[first : first + most] for first in range(0, len(names), most))
+    return (asked[first : first + most] for first in range(0, len(asked), most))
 
 
 class KnownTopics(TopicsOfNow, Protocol):

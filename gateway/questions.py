@@ -6,7 +6,7 @@ what was committed of the topic that had this name before.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -29,7 +29,18 @@ TRIES: Final = 5
 
 
 SLICE_BYTES: Final = 16 * 1024
-"""So much of a description is worded before others have their turn: some four milliseconds."""
+"""So much of an answer is worded before others have their turn: some four milliseconds."""
+
+
+async def in_slices(worded: Iterable[bytes]) -> AsyncIterator[bytes]:
+    """Each of them, while others have their turn behind each slice."""
+    unsaid_bytes = 0
+    for one in worded:
+        yield one
+        unsaid_bytes += len(one)
+        if unsaid_bytes > SLICE_BYTES:
+            unsaid_bytes = 0
+            await asyncio.sleep(0)
 
 
 class QuestionHandlers:
@@ -52,9 +63,16 @@ class QuestionHandlers:
     async def _fetch_offsets(
         self, header: RequestHeader, asked: list[offsets.AskedOffsets], reply: Reply
     ) -> None:
-        found = await asyncio.gather(*(self._offsets_of(reply, one) for one in asked))
-        body = offsets.offsets_answer(header.api_version, list(zip(asked, found, strict=True)))
-        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+        worded: list[bytes] = []
+        for some in batched(asked, AT_ONCE):
+            found = await asyncio.gather(*(self._offsets_of(reply, one) for one in some))
+            said = (
+                offsets.worded_offsets(header.api_version, one, told)
+                for one, told in zip(some, found, strict=True)
+            )
+            worded += [one async for one in in_slices(said)]
+        body = offsets.offsets_answer(header.api_version, worded)
+        reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 
     async def _offsets_of(
         self, reply: Reply, asked: offsets.AskedOffsets
@@ -94,14 +112,10 @@ class QuestionHandlers:
         self, header: RequestHeader, names: list[str], operations: Callable[[str], int], reply: Reply
     ) -> None:
         worded: list[bytes] = []
-        unsaid_bytes = 0
         for some in batched(names, AT_ONCE):
-            for group in await asyncio.gather(*(self._described(reply.session, name) for name in some)):
-                worded.append(listing.described_group(header.api_version, group, operations))
-                unsaid_bytes += len(worded[-1])
-                if unsaid_bytes > SLICE_BYTES:
-                    unsaid_bytes = 0
-                    await asyncio.sleep(0)
+            groups = await asyncio.gather(*(self._described(reply.session, name) for name in some))
+            said = (listing.described_group(header.api_version, group, operations) for group in groups)
+            worded += [one async for one in in_slices(said)]
         body = listing.describe_answer(header.api_version, worded)
         reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
-from muster.kafkawire.api_table import ApiKey
+from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from tests.unit.gateway.doors import KEY, Peer, kafka_door
 
 NONE, NOT_COORDINATOR, NOT_FOUND = 0, 16, 69
-DESCRIBE, DELETE = ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_GROUPS
+DESCRIBE, DELETE, FETCH = ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_GROUPS, ApiKey.OFFSET_FETCH
 MANY = 10_000
 
 
@@ -54,3 +54,15 @@ async def test_each_of_ten_thousand_is_deleted_or_refused() -> None:
         told = (await ann.ask(DELETE, 2, groups_names=names())).results
         assert tuple(one.group_id for one in told) == names()
         assert {int(one.error_code) for one in told} == {NOT_FOUND, NOT_COORDINATOR}
+
+
+async def test_each_of_ten_thousand_is_told_what_it_has_committed() -> None:
+    """Whoever watches lags asks so, again and again."""
+    group = part(request_class(FETCH, 8), "OffsetFetchRequestGroup")
+    async with kafka_door() as door:
+        ann = await door.peer()
+        asked = tuple(build(group, group_id=name, topics=None) for name in names())
+        told = (await ann.ask(FETCH, 8, groups=asked, require_stable=False)).groups
+        assert tuple(one.group_id for one in told) == names()
+        assert int(told[0].error_code) == NONE
+        assert {int(one.error_code) for one in told} == {NONE, NOT_COORDINATOR}

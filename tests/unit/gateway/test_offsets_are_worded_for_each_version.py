@@ -13,7 +13,6 @@ from kafkaserver.cluster_answers import PartitionView, TopicView
 from muster.kafkawire.api_table import (
     ApiKey,
     RequestHeader,
-    encode_body,
     read_body,
     read_request,
     reply_body_start,
@@ -62,10 +61,6 @@ def fetch_request(version: int, topics: Any) -> tuple[Any, Any]:
     return header_of(question), read_request(header_of(question), question)
 
 
-def answered(key: ApiKey, version: int, body: Any) -> Any:
-    return read_body(response_class(key, version), encode_body(body), 0)
-
-
 @pytest.mark.parametrize("version", FETCHES)
 def test_one_group_is_asked_before_version_8_and_several_since(version: int) -> None:
     asked = offsets.asked_offsets(*fetch_request(version, [("orders", (0, 1))]))
@@ -96,11 +91,18 @@ def test_everything_is_what_is_committed_for_topics_that_exist() -> None:
     assert found == {"orders": [FoundOffset(1, 5)]}
 
 
+def fetched(version: int, *told: tuple[AskedOffsets, offsets.FoundOffsets | ErrorCode]) -> Any:
+    """What a client reads of the answer."""
+    worded = [offsets.worded_offsets(version, asked, found) for asked, found in told]
+    body = offsets.offsets_answer(version, worded)
+    return read_body(response_class(ApiKey.OFFSET_FETCH, version), body, 0)
+
+
 @pytest.mark.parametrize("version", FETCHES)
 def test_what_was_found_is_told(version: int) -> None:
     asked = AskedOffsets("readers", [("orders", (1,))])
     told = {"orders": [FoundOffset(1, 5, 3, "note")]}
-    body = answered(ApiKey.OFFSET_FETCH, version, offsets.offsets_answer(version, [(asked, told)]))
+    body = fetched(version, (asked, told))
     group = body.groups[0] if version >= 8 else body
     if version >= 2:
         assert int(group.error_code) == 0
@@ -115,8 +117,7 @@ def test_what_was_found_is_told(version: int) -> None:
 @pytest.mark.parametrize("version", FETCHES)
 def test_a_refusal_stands_where_the_version_has_room_for_it(version: int) -> None:
     asked = AskedOffsets("readers", [("orders", (1,))])
-    refused = offsets.offsets_answer(version, [(asked, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)])
-    body = answered(ApiKey.OFFSET_FETCH, version, refused)
+    body = fetched(version, (asked, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     if version >= 8:
         assert [(one.group_id, int(one.error_code), one.topics) for one in body.groups] == [
             ("readers", 14, ())
@@ -129,10 +130,7 @@ def test_a_refusal_stands_where_the_version_has_room_for_it(version: int) -> Non
 
 def test_one_group_may_be_refused_and_the_next_be_told() -> None:
     first, second = AskedOffsets("readers", None), AskedOffsets("others", None)
-    answer = offsets.offsets_answer(
-        9, [(first, ErrorCode.NOT_COORDINATOR), (second, {"orders": [FoundOffset(0, 1)]})]
-    )
-    body = answered(ApiKey.OFFSET_FETCH, 9, answer)
+    body = fetched(9, (first, ErrorCode.NOT_COORDINATOR), (second, {"orders": [FoundOffset(0, 1)]}))
     assert [(one.group_id, int(one.error_code), len(one.topics)) for one in body.groups] == [
         ("readers", 16, 0),
         ("others", 0, 1),
@@ -143,8 +141,7 @@ def test_one_group_may_be_refused_and_the_next_be_told() -> None:
 def test_what_is_not_available_is_told_so_that_old_clients_look_again(version: int) -> None:
     """Java before 3.9 fails for good on COORDINATOR_NOT_AVAILABLE (conformance 12)."""
     asked = AskedOffsets("readers", None)
-    refused = offsets.offsets_answer(version, [(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)])
-    body = answered(ApiKey.OFFSET_FETCH, version, refused)
+    body = fetched(version, (asked, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     assert int((body.groups[0] if version >= 8 else body).error_code) == 16
 
 
@@ -240,6 +237,5 @@ def test_a_topic_that_may_not_be_read_is_refused_where_it_is_named_and_left_out_
     assert offsets.found_offsets(AskedOffsets("readers", None), TOPICS, ROWS, lambda topic: False) == {}
     refused = {("orders", 1): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     assert offsets.asked_positions(commit_request(9), TOPICS, lambda topic: False) == ({}, refused)
-    answer = offsets.offsets_answer(9, [(asked, {"orders": [one]})])
-    body = answered(ApiKey.OFFSET_FETCH, 9, answer)
+    body = fetched(9, (asked, {"orders": [one]}))
     assert [int(told.error_code) for told in body.groups[0].topics[0].partitions] == [29]
