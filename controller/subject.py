@@ -146,6 +146,10 @@ class Cluster:
         """The controller does nothing by the clock that need not be written, or said to all."""
         return None
 
+    def postponed(self, key: str, at: Instant) -> Instant | None:
+        """It asks nobody by the clock: all that it waits for was given the time back."""
+        return at
+
     def before(self, key: str, state: ClusterState) -> ClusterRows:
         return state.rows
 

@@ -24,7 +24,6 @@ from coordinator.core.events import (
     ItemFinished,
     Leave,
     OffsetDeletion,
-    Resumed,
     Say,
     Sync,
     TokenNarrowed,
@@ -83,11 +82,6 @@ _NONE = ErrorCode.NONE
 PRELOADED_AT_ONCE = 100
 """Groups between which others of the node have their turn."""
 
-HASTEN_PINGS_MS = 1_000
-"""A shorter stop only delays pings; after a longer one, or many that make as much, members are asked before
-their own clocks are over.
-"""
-
 NOTHING_OPEN_MS = 1_000_000_000
 """How quiet a shard without open sockets is."""
 
@@ -129,7 +123,6 @@ class ShardService(LeasedShard):
         self._housekeeping = Housekeeping(shard, self._groups, premises, self._hand_in)
         self._flushed_at = Instant(0)
         self._moved_at = Instant(0)
-        self._pings_late_ms = 0
         self._finished: set[str] = set()
         self._reading: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -149,7 +142,6 @@ class ShardService(LeasedShard):
         if self._lane is not lane:
             return
         self._moved_at = self._flushed_at = self.premises.node.now()
-        self._pings_late_ms = 0
         self._housekeeping.begin(self._moved_at)
         now = lane.now()
         for place, (key, group) in enumerate(rows.items(), start=1):
@@ -200,13 +192,8 @@ class ShardService(LeasedShard):
             return
         self._lane.postpone(late_ms)
         self._orders.release()
-        self._pings_late_ms += late_ms
-        if self._pings_late_ms >= HASTEN_PINGS_MS:
-            # Not for every hiccup: turns of ten thousand groups are a hiccup themselves.
-            late_ms, self._pings_late_ms = self._pings_late_ms, 0
-            for key, state in self._groups.states.items():
-                if state.memory.bound:
-                    self._hand_in(key, Resumed(late_ms))
+        for key in self._groups.time_stood_still(late_ms):
+            self._hand_in(key)
 
     def tick(self, now: Instant) -> None:
         """The committer's interval, and the sweep that finds what a lost wake-up would have told."""

@@ -47,7 +47,7 @@ from groups.core.classic import bytes_of
 from groups.core.phases import Phase
 from groups.core.records import GroupDeleted, GroupRecord, ItemAdopted
 from groups.core.requests import GroupRequest
-from groups.core.state import GroupRows
+from groups.core.state import NATIVE, GroupRows
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
@@ -65,6 +65,11 @@ PHANTOMS_MAX = 64
 PINGED_TOGETHER_MS = 8
 """After pings the next look is not sooner: in a group of thousands, whose slots come each millisecond, all
 that are due by then cost little more than one. Nobody's session is so short that it matters.
+"""
+
+HASTEN_PINGS_MS = 1_000
+"""A shorter stop only delays pings; after a longer one, or many that make as much, members are asked before
+their own clocks are over. Not after each hiccup: to go through thousands of members takes milliseconds.
 """
 
 TOPICS_OF_A_WEIGHT = 100
@@ -123,13 +128,17 @@ class Groups:
         self._unloaded: set[str] = set()
         self._looked_at: dict[str, GroupRows] = {}
         self._committed_since: dict[str, set[Partition]] | None = None
+        self._stood_still_ms = 0
+        self._made_up_ms: dict[str, int] = {}
+        """By group, how much of that its pings were hastened by; 0 if it is not there."""
 
     @property
     def store(self) -> GroupStore:
         return self._store
 
     def cached(self, key: str) -> GroupState | None:
-        return self.states.get(key)
+        state = self.states.get(key)
+        return None if state is None else self._made_up(key, state)
 
     def revive(
         self, key: str, loaded: GroupRows, now: Instant
@@ -139,6 +148,7 @@ class Groups:
             for member_id, connection_id in self._still_bound.get(key, {}).items()
             if self._is_open(connection_id)
         }
+        self._made_up_ms[key] = self._stood_still_ms
         decision = core.load(loaded, now, self._settings, self._view.surroundings(), bound)
         if failures := self._failures.get(key):
             # Else what fails whenever it is written would be computed again without a pause, for ever.
@@ -236,7 +246,7 @@ class Groups:
         state = self.states.get(key)
         if state is None or self.in_turn(key):
             return None
-        pinged = beats.ping(state, now, self._view.surroundings())
+        pinged = beats.ping(self._made_up(key, state), now, self._view.surroundings())
         if pinged is None:
             return None
         self.states[key] = pinged.state
@@ -250,6 +260,33 @@ class Groups:
             return None
         again = look_again_at(pinged.state)
         return None if again is None else max(again, after(now, PINGED_TOGETHER_MS))
+
+    def time_stood_still(self, late_ms: int) -> tuple[str, ...]:
+        """Members' own clocks went on meanwhile. Which groups must be asked anew, after the turns that are
+        being written; all others are looked after when the lane comes to them.
+        """
+        self._stood_still_ms += late_ms
+        return tuple(key for key in self._deciding if self._behind_ms(key) >= HASTEN_PINGS_MS)
+
+    def postponed(self, key: str, at: Instant) -> Instant | None:
+        state = self.states.get(key)
+        if state is None or self.in_turn(key):
+            return at
+        made_up = self._made_up(key, state)
+        return at if made_up is state else look_again_at(made_up)
+
+    def _made_up(self, key: str, state: GroupState) -> GroupState:
+        """Members are to be asked before their own clocks are over, whatever was given back to the lane."""
+        behind_ms = self._behind_ms(key)
+        if behind_ms < HASTEN_PINGS_MS:
+            return state
+        self._made_up_ms[key] = self._stood_still_ms
+        if state.rows.protocol == NATIVE:
+            state = self.states[key] = beats.hasten(state, behind_ms)
+        return state
+
+    def _behind_ms(self, key: str) -> int:
+        return self._stood_still_ms - self._made_up_ms.get(key, 0)
 
     def in_turn(self, key: str) -> bool:
         """While a turn of the group is being written, its state is what the turn was decided on."""
@@ -353,6 +390,7 @@ class Groups:
         self._adopted.pop(key, None)
         self._failed_items.pop(key, None)
         self._phantoms.pop(key, None)
+        self._made_up_ms.pop(key, None)
 
     def drop(self, key: str) -> None:
         self._deciding.pop(key, None)
@@ -397,6 +435,8 @@ class Groups:
         self._looked_at.clear()
         self._committed_since = None
         self._deciding.clear()
+        self._stood_still_ms = 0
+        self._made_up_ms.clear()
 
     def _is_open(self, connection_id: ConnectionId) -> bool:
         caller = self._callers.get(connection_id)

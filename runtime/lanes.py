@@ -242,15 +242,19 @@ class HeldLane:
         return waiting
 
     def _due(self, subject: Subject[Any, Any], key: str, at: Instant) -> None:
-        if self.now() < at and not self._lanes.freshness.resting:
-            # Time stood still meanwhile. While it does, the turn that waits for its end asks again.
-            self.look_again(subject, key, at)
-            return
-        self._timers.pop((id(subject), key), None)
         if self._closed or self.is_lost or self._stream.stopped:
             # There is nobody to be told, and nobody who may decide.
+            self._timers.pop((id(subject), key), None)
             return
-        again = None if self._lanes.freshness.resting else subject.beat(key, self.now())
+        resting = self._lanes.freshness.resting
+        if not resting and self.now() < at:
+            # Time stood still meanwhile. While it does, the turn that waits for its end asks again.
+            due = subject.postponed(key, at)
+            if due is None or self.now() < due:
+                self.look_again(subject, key, due)
+                return
+        self._timers.pop((id(subject), key), None)
+        again = None if resting else subject.beat(key, self.now())
         if again is None:
             self.hand_in(subject, key)
         else:

@@ -127,6 +127,12 @@ class Subject(Protocol[State, Event]):
         None, and nothing was done: a turn without events must decide. Not asked while time stands still.
         """
 
+    def postponed(self, key: str, at: Instant) -> Instant | None:
+        """Time stood still after a look at `at` was asked for: when it is to be now, outside of turns.
+
+        Earlier than `at` for what must be done by the clocks of others, which went on; None: not at all.
+        """
+
     def before(self, key: str, state: State) -> Any:
         """What `store.save` needs to know of the state decided on (the rows, with their version)."""
 

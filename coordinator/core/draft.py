@@ -197,16 +197,6 @@ class Draft:
                 self._write_sessions()[member_id] = replace(session, armed_at=None)
                 return member_id
 
-    def hasten_pings(self, by_ms: int) -> None:
-        """What was, or would have been, pinged by then counts as that much earlier; nothing else moves."""
-        self.timers = []
-        for member_id, session in self.sessions.items():
-            slot_at, sent_at = session.slot_at, Instant(session.ping_sent_at - by_ms)
-            slot_at = None if slot_at is None else Instant(slot_at - by_ms)
-            self.set_session(
-                member_id, replace(session, slot_at=slot_at, ping_sent_at=sent_at, armed_at=None)
-            )
-
     def bind(self, connection: ConnectionId, member_id: str) -> None:
         """From now on the member speaks on this connection."""
         self._write_bound()[connection] = member_id

@@ -130,16 +130,6 @@ class Swept:
     offsets: tuple[AgedOffset, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """The owner's time goes on after it stood still for so long: pings that were due meanwhile are due now.
-
-    Members' own clocks went on, so their sessions there need an answer soon; nothing here has expired.
-    """
-
-    by_ms: int
-
-
 class Join(Struct, frozen=True, kw_only=True, gc=False):
     """JoinGroup. `fresh_member_id` is a new id, for whoever states none or comes back as a static member.
 
@@ -231,7 +221,6 @@ GroupEvent = (
     | PartitionsRemoved
     | OffsetsOrphaned
     | Swept
-    | Resumed
     | ClassicRequest
     | ToolRequest
     | GroupRequest

@@ -100,6 +100,9 @@ class Counters:
     def beat(self, key: str, now: Instant) -> Instant | None:
         return None
 
+    def postponed(self, key: str, at: Instant) -> Instant | None:
+        return at
+
     def before(self, key: str, state: Counter) -> Counter:
         return state
 

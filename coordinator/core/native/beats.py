@@ -1,6 +1,7 @@
 """This room is the short way of what quiet members do all day: a ping goes out, its answer comes in.
 
-Both change memory only: the clocks of these members, and what they fetch. Where anything else is due, or was
+Both change memory only: the clocks of these members, and what they fetch. So does what follows a stop of the
+owner. Where anything else is due, or was
 said, nothing is answered here and the long way decides (`decide`, `hear_at_once`); what is answered is what
 it would have decided, at a tenth of its cost.
 """
@@ -64,6 +65,24 @@ def ping(state: GroupState, now: Instant, surroundings: Surroundings) -> Pinged 
         pings.append(Say(session.connection, request))  # type: ignore[arg-type]
     memory = replace(memory, sessions=sessions, timers=tuple(timers))
     return Pinged(replace(state, memory=memory), tuple(pings))
+
+
+def hasten(state: GroupState, by_ms: int) -> GroupState:
+    """The state after the owner's time stood still for so long, and members' own clocks went on: pings that
+    were, or would have been, due by then count as that much earlier.
+
+    Nothing else moves, and nothing is decided by it: the next look finds what is due.
+    """
+    sessions: dict[str, Session] = {}
+    timers: list[tuple[Instant, str]] = []
+    for member_id, session in state.memory.sessions.items():
+        slot_at = None if session.slot_at is None else Instant(session.slot_at - by_ms)
+        session = replace(session, slot_at=slot_at, ping_sent_at=Instant(session.ping_sent_at - by_ms))
+        due = next_instant(session)
+        sessions[member_id] = replace(session, armed_at=due)
+        timers.append((due, member_id))
+    heapq.heapify(timers)
+    return replace(state, memory=replace(state.memory, sessions=sessions, timers=tuple(timers)))
 
 
 def answered(state: GroupState, event: Heard, now: Instant, settings: GroupSettings) -> GroupState | None:

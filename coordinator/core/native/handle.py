@@ -18,7 +18,6 @@ from coordinator.core.events import (
     Join,
     Leave,
     OutsideOffsets,
-    Resumed,
     Sync,
     TokenNarrowed,
     TopicsChanged,
@@ -65,8 +64,6 @@ def happened(draft: Draft, event: GroupEvent) -> None:
             draft.want("topics changed")
         case TokenNarrowed():
             _token_narrowed(draft, event)
-        case Resumed():
-            draft.hasten_pings(event.by_ms)
         case OutsideOffsets():
             if not draft.rows.members:
                 draft.let_nobody_go_on()

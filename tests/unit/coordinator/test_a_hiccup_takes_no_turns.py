@@ -4,10 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinator.service import HASTEN_PINGS_MS
+from coordinator.subject import HASTEN_PINGS_MS
+from muster.messages.member import PingRequest
 from tests.simulation.native.cluster import Cluster
+from tests.simulation.native.node import Node
 from tests.simulation.native.runner import simulated
 from tests.simulation.native.world import SESSION_MS
+from tests.unit.coordinator import shards
+from tests.unit.coordinator.shards import Shards, eventually, readers
+
+KEY = "readers"
 
 
 @pytest.fixture
@@ -23,12 +29,19 @@ def settled() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_a_hiccup_decides_nothing(settled: Cluster) -> None:
+def ping_numbers(node: Node) -> dict[str, int]:
+    assert node.state is not None
+    return {member: session.ping_number for member, session in node.state.memory.sessions.items()}
+
+
+def test_a_stop_is_given_back_without_a_turn(settled: Cluster) -> None:
     node = settled.owner
     assert node is not None
-    before = node.decision
-    node.loop.perform(node.service.thaw, HASTEN_PINGS_MS - 1)
+    before, state = node.decision, node.state
+    node.loop.perform(node.service.thaw, 4 * HASTEN_PINGS_MS)
+    settled.world.run_until(settled.world.now + 10)
     assert node.decision is before
+    assert node.state is state
 
 
 def test_after_a_long_stop_everybody_is_asked_at_once(settled: Cluster) -> None:
@@ -36,19 +49,18 @@ def test_after_a_long_stop_everybody_is_asked_at_once(settled: Cluster) -> None:
     assert node is not None
     node.pause()
     world.run_until(world.now + 4 * HASTEN_PINGS_MS)
-    assert node.state is not None and node.service._lane is not None
-    before = {member: session.ping_number for member, session in node.state.memory.sessions.items()}
+    before = ping_numbers(node)
     node.go_on()
     world.run_until(world.now + 10)
-    after = {member: session.ping_number for member, session in node.state.memory.sessions.items()}
+    after = ping_numbers(node)
     assert all(after[member] > before[member] for member in ("ann", "ben"))
 
 
 def test_many_hiccups_let_no_members_clock_run_out(settled: Cluster) -> None:
-    """A loop that is late half of the time pings at half the pace, and members count all of it."""
+    """A loop that is late half of the time would ping at half the pace, and members count all of it."""
     node, world = settled.owner, settled.world
     assert node is not None
-    until = world.now + 3 * SESSION_MS
+    before, until = ping_numbers(node), world.now + 3 * SESSION_MS
     while world.now < until:
         node.pause()
         world.run_until(world.now + HASTEN_PINGS_MS // 2)
@@ -56,3 +68,23 @@ def test_many_hiccups_let_no_members_clock_run_out(settled: Cluster) -> None:
         world.run_until(world.now + HASTEN_PINGS_MS // 2)
         assert all(process.session.may_fetch(process.clock.now()) for process in settled.processes)
         assert all(process.fetchers for process in settled.processes)
+    after = ping_numbers(node)
+    assert all(after[member] - before[member] >= 7 for member in ("ann", "ben"))
+
+
+async def test_whose_turn_was_being_written_during_a_stop_is_pinged_in_time_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A third of it is longer than anybody waits here.
+    monkeypatch.setattr(shards, "SESSION_MS", 60_000)
+    async with Shards([readers(ann=[0])]) as rig:
+        service = await rig.serve(KEY)
+        ann = await rig.registered(KEY, "ann")
+        rig.store.gate.clear()
+        await rig.finish(KEY, {"ann": [0]})
+        await eventually(rig.store.at_the_gate.is_set)
+        state = service._groups.states[KEY]
+        service.thaw(60_000)
+        assert service._groups.states[KEY] is state
+        rig.store.gate.set()
+        await eventually(lambda: any(isinstance(one, PingRequest) for one in ann.said))

@@ -1,7 +1,8 @@
 """Section 5: a session ends S and 1 % after the last answer received; pings come in slots of a third."""
 
 from coordinator.core.decide import load
-from coordinator.core.events import ConnectionClosed, ConnectionId, Resumed, Say
+from coordinator.core.events import ConnectionClosed, ConnectionId, Say
+from coordinator.core.native.beats import hasten
 from coordinator.core.settings import GroupSettings, Surroundings
 from groups.core.records import MemberRemoved
 from muster.kernel.instants import Instant
@@ -91,14 +92,16 @@ def test_after_a_stop_members_are_asked_at_once_and_keep_their_sessions() -> Non
     group.wait(THIRD_MS // 2)
     # Time stood still for a third: the lane's clock did not move meanwhile, ann's did.
     ends_at = group.state.memory.sessions["ann"].ends_at
-    assert pinged(group.turn(Resumed(THIRD_MS))) == ["ann/1"]
+    group.state = hasten(group.state, THIRD_MS)
+    assert pinged(group.turn()) == ["ann/1"]
     assert group.state.memory.sessions["ann"].ends_at == ends_at
 
 
 def test_after_a_stop_an_unanswered_ping_is_repeated_as_if_time_had_passed() -> None:
     group = Group(GroupSettings(ping_max_retries=1)).settled("ann")
     assert pinged(group.wait(THIRD_MS)) == ["ann/1"]
-    assert pinged(group.turn(Resumed(2 * THIRD_MS))) == ["ann/1"]
+    group.state = hasten(group.state, 2 * THIRD_MS)
+    assert pinged(group.turn()) == ["ann/1"]
 
 
 def test_a_load_gives_full_sessions_and_the_time_of_the_lease() -> None:
