@@ -41,14 +41,14 @@ class Liveness:
         """A sign of life in group `key`. False: a turn must hear it, to load the group or after a thaw, or to
         tell somebody that the group's members are others.
         """
-        state = self._groups.states.get(key)
-        if lane.frozen or state is None or state.rows.protocol != NATIVE:
+        state, now = self._groups.states.get(key), lane.answering_now()
+        if now is None or state is None or state.rows.protocol != NATIVE:
             return False
         if self._groups.in_turn(key):
             # Of one caller the last counts: an older one answers an older ping.
-            self._meanwhile.setdefault(key, {})[event.connection] = (event, lane.now())
+            self._meanwhile.setdefault(key, {})[event.connection] = (event, now)
         else:
-            self._judge(key, event, lane.now())
+            self._judge(key, event, now)
         return True
 
     def forget(self) -> None:

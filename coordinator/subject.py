@@ -62,9 +62,10 @@ PHANTOMS_MAX = 64
 """How many groups of a shard may be in memory that no row holds: those whose first Register is under way."""
 
 
-PINGED_TOGETHER_MS = 8
+PINGED_TOGETHER_MS = 25
 """After pings the next look is not sooner: in a group of thousands, whose slots come each millisecond, all
-that are due by then cost little more than one. Nobody's session is so short that it matters.
+that are due by then cost little more than one, and so do their answers. Nobody's session is so short that it
+matters.
 """
 
 HASTEN_PINGS_MS = 1_000

@@ -30,9 +30,10 @@ class Layered(MutableMapping[K, V]):
         """The same entries, to be changed without a change to `before`."""
         if not isinstance(before, Layered):
             return Layered(before)
-        fork: Layered[K, V] = Layered({})
+        # Not by a call of the class: at each ping, and each answer, it would make two dictionaries in vain.
+        fork: Layered[K, V] = Layered.__new__(Layered)
         if len(before._top) ** 2 > len(before._base):
-            fork._base = before._poured()
+            fork._base, fork._top, fork._length = before._poured(), {}, None
         else:
             fork._base, fork._top, fork._length = before._base, before._top.copy(), before._length
         return fork

@@ -47,6 +47,7 @@ def ping(state: GroupState, now: Instant, surroundings: Surroundings) -> Pinged 
     if memory.wanted or memory.finished is not None or state.quarantine_ends:
         return None
     timers, sessions = list(memory.timers), Layered.fork(memory.sessions)
+    members = state.rows.members
     pings: list[Say] = []
     while timers and timers[0][0] <= now and len(pings) < LOOKED_AFTER_MAX:
         armed_at, member_id = timers[0]
@@ -56,8 +57,7 @@ def ping(state: GroupState, now: Instant, surroundings: Surroundings) -> Pinged 
             continue
         if session.ping_unanswered or session.connection is None or not _only_its_slot_came(session, now):
             return None
-        third = third_of(state.rows.members[member_id])
-        session = asked(replace(session, slot_at=next_slot(session, third, now)), now)
+        session = asked(session, next_slot(session, third_of(members[member_id]), now), now)
         due = next_instant(session)
         heapq.heapreplace(timers, (due, member_id))
         sessions[member_id] = replace(session, armed_at=due)

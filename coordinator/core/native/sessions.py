@@ -51,16 +51,16 @@ def _look_after(draft: Draft, member_id: str) -> None:
 def _ping(draft: Draft, member_id: str, session: Session) -> Session:
     """The slot has come: ping, unless one is unanswered and may not be repeated yet."""
     third, now = third_of(draft.rows.members[member_id]), draft.now
-    session = replace(session, slot_at=next_slot(session, third, now))
+    slot_at = next_slot(session, third, now)
     if not session.ping_unanswered:
-        session = asked(session, now)
+        session = asked(session, slot_at, now)
     elif (
         session.ping_retries < draft.settings.ping_max_retries
         and elapsed_ms(session.ping_sent_at, now) >= 2 * third
     ):
-        session = replace(session, ping_retries=session.ping_retries + 1, ping_sent_at=now)
+        session = replace(session, slot_at=slot_at, ping_retries=session.ping_retries + 1, ping_sent_at=now)
     else:
-        return session
+        return replace(session, slot_at=slot_at)
     assert session.connection is not None
     request = ping_request(member_id, session, draft.rows.generation, draft.surroundings)
     draft.pings.append((session.connection, request))
@@ -74,10 +74,15 @@ def next_slot(session: Session, third: int, now: Instant) -> Instant:
     return after(session.slot_at, (behind + 1) * third)
 
 
-def asked(session: Session, now: Instant) -> Session:
-    """The next ping goes out."""
+def asked(session: Session, slot_at: Instant, now: Instant) -> Session:
+    """The next ping goes out; the slot after it comes at `slot_at`."""
     return replace(
-        session, ping_number=session.ping_number + 1, ping_retries=0, ping_unanswered=True, ping_sent_at=now
+        session,
+        slot_at=slot_at,
+        ping_number=session.ping_number + 1,
+        ping_retries=0,
+        ping_unanswered=True,
+        ping_sent_at=now,
     )
 
 
