@@ -47,6 +47,8 @@ app.conf.update(
     broker_transport_options=_worker_timeouts if settings.PROCESS_ROLE == "worker" else _publisher_timeouts,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
+    # A Redis that became a replica refuses by such errors, and sends away whoever waits: Celery would end.
+    broker_channel_error_retry=True,
     result_backend=None,
     task_ignore_result=True,
     task_serializer="json",

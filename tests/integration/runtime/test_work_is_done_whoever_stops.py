@@ -41,6 +41,10 @@ class Worker:
     def wait_ready(self) -> None:
         wait_for(lambda: b"ready." in self.log.read_bytes(), "the worker is ready")
 
+    def connections_lost(self) -> int:
+        """How often it has said that it asks Redis anew."""
+        return self.log.read_bytes().count(b"Connection to broker lost")
+
     def stopped_child(self) -> psutil.Process | None:
         """The child that a failpoint has stopped."""
         for child in psutil.Process(self.process.pid).children(recursive=True):
@@ -139,7 +143,17 @@ def test_a_worker_goes_on_when_redis_was_restarted_and_when_it_forgot_everything
     is_done(2)
     with redis.Redis.from_url(redis_server.url) as link:
         link.flushall()
-    is_done(3)
+        is_done(3)
+        # As in a failover: whoever waits is sent away, and writes are refused.
+        lost = worker.connections_lost()
+        link.replicaof("127.0.0.1", "1")
+        wait_for(
+            lambda: worker.process.poll() is not None or worker.connections_lost() > lost,
+            "the worker is sent away",
+        )
+        assert worker.process.poll() is None
+        link.replicaof("NO", "ONE")
+        is_done(4)
     assert {by for _, _, by in states(truth)} == {"worker"} and worker.process.poll() is None
 
 
