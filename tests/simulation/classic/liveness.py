@@ -50,5 +50,8 @@ class Waits:
         if rows.classic is not None and self.cluster.nobody_comes():
             # Static members that do not join are waited for until their sessions end (conformance 91).
             return
+        if any(one.mute and one.instance for one in self.cluster.alive()):
+            # Nor is anybody else given its place while it hangs and beats.
+            self._calm_at = now
         since = max(self._since, self._calm_at, self.cluster.checks.loaded_at)
         self.world.forbid(now - since > WAITS_MS, f"the group is {rows.phase} for too long (L2)")
