@@ -106,6 +106,9 @@ def _turn(at: datetime, cause: str, records: Iterable[Mapping[str, Any]]) -> Con
     for record in records:
         kind = record.get("record")
         many = record["count"] if kind == "PartitionsRemoved" else 1
+        if kind == "LogsCompared":
+            # A record of before is about one partition.
+            many = len(record.get("logs", (kind,)))
         counted[kind] += len(_alike(record).partitions) if "alike" in record else many
     words = [
         f"{counted[tag]} {one if counted[tag] == 1 else many}"

@@ -1,7 +1,8 @@
 """This room words a controller turn for people: its cause, its numbers, and who is woken by it."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from controller.core import events as told
@@ -115,7 +116,7 @@ def entry(events: Sequence[told.Event], records: Sequence[facts.ClusterRecord]) 
         "partitions_changed": _count(changed),
         "partitions_without_leader": _count(alike for alike in changed if alike.leader == NO_LEADER),
         "set_back": [r.why for r in records if isinstance(r, facts.SetBackProven)],
-        "logs_compared": [_compared(r) for r in records if isinstance(r, facts.LogsCompared)][:NAMES_SHOWN],
+        "logs_compared": list(islice(_compared(records), NAMES_SHOWN)),
         "possible_losses": len(by_kind.get(facts.PossibleLoss, ())),
         "losses_told": [_loss(r) for r in records if isinstance(r, facts.LossChanged)][:NAMES_SHOWN],
         "asked": _asked(events),
@@ -206,11 +207,19 @@ def _loss(changed: facts.LossChanged) -> str:
     return f"{row.topic}-{row.partition} in leader epoch {row.leader_epoch}: {'; '.join(said)}"
 
 
-def _compared(made: facts.LogsCompared) -> str:
+def _compared(records: Sequence[facts.ClusterRecord]) -> Iterator[str]:
     """`orders-3: broker 2 leads, logs end at 90 (broker 1, epoch 7), 100 (broker 2, epoch 8)`."""
-    ends = [f"{one.end_offset} (broker {one.broker_id}, epoch {one.last_epoch})" for one in made.shown]
-    shown = f"logs end at {', '.join(ends)}" if ends else "no log was shown"
-    return f"{made.topic}-{made.partition}: broker {made.leader} leads, {shown}"
+    for made in records:
+        if not isinstance(made, facts.LogsCompared):
+            continue
+        for partition, of_each in ((one.partition, one.ends) for one in made.logs):
+            of_all = of_each if len(of_each) == len(made.brokers) else of_each * len(made.brokers)
+            ends = ", ".join(
+                f"{end.end_offset} (broker {broker_id}, epoch {end.last_epoch})"
+                for broker_id, end in zip(made.brokers, of_all, strict=True)
+            )
+            shown = f"logs end at {ends}" if ends else "no log was shown"
+            yield f"{made.topic}-{partition}: broker {made.leader} leads, {shown}"
 
 
 def _reassignments(records: Sequence[facts.ClusterRecord]) -> dict[str, int]:

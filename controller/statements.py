@@ -56,6 +56,10 @@ SELECT coalesce(json_agg(json_build_array(topic_id, assigned, leader, isr, addin
 FROM (SELECT DISTINCT topic_id, assigned, leader, isr, adding FROM partition WHERE {condition}) AS seats"""
 
 
+GATHER_ALIKE: Final = "SET LOCAL enable_sort = off"
+"""Before READ_SEATS: where nothing is analysed yet the planner takes a hundred thousand rows for a few, and
+sorts them, which takes twice as long as to gather the few ways in which they stand."""
+
 READ_SEATS_OF_BROKER: Final = _seats("isr @> ARRAY[%(broker_id)s::int]")
 
 READ_SEATS_OF_TOPIC: Final = _seats("topic_id = %(topic_id)s")

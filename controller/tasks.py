@@ -33,6 +33,7 @@ def propose_leaders(connection: Connection[Any], item: WorkRow) -> Callable[[], 
             cursor.execute(statements.READ_CONFIGS)
         configs: dict[UUID, dict[str, str]] = dict(cursor.fetchall())
         cluster = cursor.execute(statements.READ_CLUSTER_CONFIGS).fetchone()
+        cursor.execute(statements.GATHER_ALIKE)
         match task:
             case Task.BROKER_CHANGE:
                 cursor.execute(statements.READ_SEATS_OF_BROKER, {"broker_id": int(item.key)})

@@ -223,9 +223,11 @@ def miss(draft: Draft, event: BrokerGone) -> None:
 
 
 def end_overdue_sessions(draft: Draft) -> None:
-    """Remove every broker whose deadline has passed; many partitions are computed by a worker."""
+    """Remove every broker whose deadline has passed; what this turn has no room for a worker computes."""
     memory = draft.memory
-    for broker_id in [b for b, one in memory.sessions.items() if one.deadline <= draft.now]:
+    overdue = [b for b, one in memory.sessions.items() if one.deadline <= draft.now]
+    # All of them first: who dies together with others is elected in place of none of them.
+    for broker_id in overdue:
         session = memory.sessions.pop(broker_id)
         memory.leaving.pop(broker_id, None)
         memory.shown.forget(broker_id)
@@ -234,8 +236,8 @@ def end_overdue_sessions(draft: Draft) -> None:
         row = draft.broker(broker_id)
         if row is not None and row.live:
             draft.put_broker(_fenced(row))
-        is_large = leaders.touches_more(draft, broker_id, draft.settings.max_elections_in_the_turn)
-        if is_large or not leaders.remove(draft, broker_id, NOTHING_LOST):
+    for broker_id in overdue:
+        if not leaders.remove(draft, broker_id, NOTHING_LOST):
             _offer_its_change(draft, broker_id)
 
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, compress, groupby
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -53,27 +53,35 @@ class TurnChanges(NamedTuple):
     unusable: tuple[UnusableAt, ...] = ()
 
 
-def frames_for(broker_id: int, turn: TurnChanges) -> list[Changes]:
-    """What one broker is told: rows of its replicas as LeaderAndIsr or StopReplica, the others as metadata.
+def frames_for(broker_ids: Iterable[int], turn: TurnChanges) -> dict[int, list[Changes]]:
+    """What each broker is told: rows of its replicas as LeaderAndIsr or StopReplica, the others as metadata.
 
     One frame, also where nothing concerns the broker: it states the version of the turn in its pings.
     """
     # A topic is known before its first partition.
     topics = _topics_in_parts(turn.topics) or [()]
-    partitions, unusable = _in_parts(turn.partitions), _unusable_in_parts(turn.unusable, MAX_ROWS_PER_CHANGES)
-    parts = [*([()] * max(len(topics) - 1, len(unusable) - len(partitions))), *partitions]
-    return [
-        _frame(
-            broker_id,
-            turn,
-            part,
-            topics[number] if number < len(topics) else (),
-            unusable[number] if number < len(unusable) else (),
-            number,
-            len(parts),
+    changes, unusable = _in_parts(turn.partitions), _unusable_in_parts(turn.unusable, MAX_ROWS_PER_CHANGES)
+    parts = [*([()] * max(len(topics) - 1, len(unusable) - len(changes))), *changes]
+    frames: dict[int, list[Changes]] = {broker_id: [] for broker_id in broker_ids}
+    for number, part in enumerate(parts):
+        told = Changes(
+            metadata_version=turn.metadata_version,
+            controller_epoch=turn.controller_epoch,
+            complete=number == len(parts) - 1,
+            partitions=tuple(change.alike for change in part),
+            brokers=tuple(turn.brokers) if number == 0 else (),
+            topics=tuple(topics[number]) if number < len(topics) else (),
+            deleted_topics=turn.deleted_topics if number == 0 else (),
+            configs=turn.configs if number == 0 else (),
+            quotas=turn.quotas if number == 0 else (),
+            gone_brokers=turn.gone_brokers if number == 0 else (),
+            losses=turn.losses if number == 0 else (),
+            unusable=unusable[number] if number < len(unusable) else (),
         )
-        for number, part in enumerate(parts)
-    ]
+        concerned = _concerned(part)
+        for broker_id, said in frames.items():
+            said.append(_as_told_to(concerned[broker_id], told) if broker_id in concerned else told)
+    return frames
 
 
 def _in_parts(changes: Sequence[AlikeChange]) -> list[list[AlikeChange]]:
@@ -99,40 +107,36 @@ def _in_parts(changes: Sequence[AlikeChange]) -> list[list[AlikeChange]]:
     return parts
 
 
-def _frame(
-    broker_id: int,
-    turn: TurnChanges,
-    part: Sequence[AlikeChange],
-    topics: Sequence[TopicRow],
-    unusable: tuple[UnusableAt, ...],
-    number: int,
-    count: int,
-) -> Changes:
-    leader_and_isr: list[AlikePartitions] = []
-    stop_replica: list[AlikePartitions] = []
-    partitions: list[AlikePartitions] = []
-    for assigned_before, alike, _ in part:
-        if broker_id in alike.assigned:
-            leader_and_isr.append(alike)
-        elif assigned_before is not None and broker_id in assigned_before:
-            stop_replica.append(alike)
-        else:
-            partitions.append(alike)
-    return Changes(
-        metadata_version=turn.metadata_version,
-        controller_epoch=turn.controller_epoch,
-        complete=number == count - 1,
-        leader_and_isr=tuple(leader_and_isr),
-        stop_replica=tuple(stop_replica),
-        partitions=tuple(partitions),
-        brokers=tuple(turn.brokers) if number == 0 else (),
-        topics=tuple(topics),
-        deleted_topics=turn.deleted_topics if number == 0 else (),
-        configs=turn.configs if number == 0 else (),
-        quotas=turn.quotas if number == 0 else (),
-        gone_brokers=turn.gone_brokers if number == 0 else (),
-        losses=turn.losses if number == 0 else (),
-        unusable=unusable,
+class _Concern(NamedTuple):
+    """Which changes of a part, by their places in it, begin or change replicas of a broker, or end them."""
+
+    becomes: list[int]
+    stops: list[int]
+
+
+def _concerned(part: Sequence[AlikeChange]) -> Mapping[int, _Concern]:
+    """By broker; gone through once for all of them, as thousands of changes may be told to many brokers."""
+    found: defaultdict[int, _Concern] = defaultdict(lambda: _Concern([], []))
+    for place, (assigned_before, alike, _) in enumerate(part):
+        for broker_id in alike.assigned:
+            found[broker_id].becomes.append(place)
+        if assigned_before is not None and assigned_before != alike.assigned:
+            for broker_id in set(assigned_before).difference(alike.assigned):
+                found[broker_id].stops.append(place)
+    return found
+
+
+def _as_told_to(concern: _Concern, told: Changes) -> Changes:
+    """The frame of a broker some of whose replicas are concerned; `told` is that of all others."""
+    everything = told.partitions
+    is_other = bytearray(b"\1") * len(everything)
+    for place in chain(*concern):
+        is_other[place] = 0
+    return msgspec.structs.replace(
+        told,
+        leader_and_isr=tuple(everything[place] for place in concern.becomes),
+        stop_replica=tuple(everything[place] for place in concern.stops),
+        partitions=tuple(compress(everything, is_other)),
     )
 
 

@@ -171,6 +171,13 @@ class Draft:
         """Every row as it is in this turn."""
         return chain.from_iterable(map(self.partitions_of_topic, self.topic_ids()))
 
+    def leaderless(self) -> Iterator[PartitionRow]:
+        """Every row that nobody leads; sought where the rows have some, and where this turn changed one."""
+        stored, drafted = self.rows.leaderless, self.partitions.by_topic
+        topic_ids = [one for one in self.topic_ids() if one in stored or one in drafted]
+        rows = chain.from_iterable(map(self.partitions_of_topic, topic_ids))
+        return (row for row in rows if row.leader == NO_LEADER)
+
     def partitions_of_topic(self, topic_id: UUID) -> Iterable[PartitionRow]:
         if topic_id in self.deleted:
             return ()

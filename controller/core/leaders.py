@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from uuid import UUID
 
 from controller.core.draft import Draft
@@ -111,20 +110,13 @@ def give_away(draft: Draft, broker_id: int, keys: Sequence[PartitionKey]) -> Non
             return
 
 
-def touches_more(draft: Draft, broker_id: int, bound: int) -> bool:
-    """True if the death of `broker_id` may change more than `bound` partitions."""
-    rows = draft.all_partitions()
-    touched = (row for row in rows if row.leader == broker_id or broker_id in row.isr)
-    return next(islice(touched, bound, None), None) is not None
-
-
 def elect_leaderless(draft: Draft, broker_id: int) -> bool:
     """`broker_id` is live: it leads what has no leader and keeps it in the ISR, or never had a leader.
 
     False: what is too much for this turn is left to the next.
     """
     live = draft.live()
-    for row in [one for one in draft.all_partitions() if one.leader == NO_LEADER]:
+    for row in tuple(draft.leaderless()):
         if broker_id not in row.assigned:
             continue
         choice = after_return(row, draft.usable(live, row), draft.policy_for(row))
@@ -150,7 +142,7 @@ def change_isr(draft: Draft, row: PartitionRow, isr: tuple[int, ...]) -> None:
 
 def want_first_leaders(draft: Draft) -> None:
     """After a takeover: partitions that never had a leader get one (002 D.6), by a worker."""
-    if any(never_led(row) for row in draft.rows.partitions.values()):
+    if any(map(never_led, draft.leaderless())):
         draft.other_records.append(WorkOffered(str(Task.CONTROLLER_FAILOVER), "", draft.version))
 
 

@@ -239,25 +239,32 @@ class LossChanged(Record, frozen=True):
     row: Loss
 
 
-class ShownLog(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class ShownEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far the log of one replica went: the leader epoch of its last batch, and its end."""
 
-    broker_id: int
     last_epoch: int
     end_offset: int
 
 
-class LogsCompared(Record, frozen=True, gc=False):
-    """`leader` was elected for how far its log goes, as the database was set back, of all that were `shown`.
+class ShownLogs(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far the logs of a partition went, by broker; one end, where it was the same of all."""
 
-    Kept in the journal for people; the row changes by a record of its own.
+    partition: int
+    ends: tuple[ShownEnd, ...]
+
+
+class LogsCompared(Record, frozen=True, gc=False):
+    """`leader` was elected for how far its logs go, as the database was set back, of all who showed theirs.
+
+    Kept in the journal for people; the rows change by records of their own. What a hundred thousand of them
+    have alike is said once; journals of before have a record for each.
     """
 
     topic_id: UUID
     topic: str
-    partition: int
     leader: int
-    shown: tuple[ShownLog, ...] = ()
+    brokers: tuple[int, ...]
+    logs: tuple[ShownLogs, ...]
 
 
 class ProducerIdsGiven(Record, frozen=True):

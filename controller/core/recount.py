@@ -4,16 +4,18 @@ Every replica shows its log; the one that goes furthest leads, as only who holds
 have a batch of the last leader epoch, and of those the longest holds all of it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
+from uuid import UUID
 
 import msgspec
 
 from controller.core.draft import Draft
 from controller.core.election import Choice, any_leader, elect
 from controller.core.events import LinkId
-from controller.core.records import LogsCompared, ShownLog
+from controller.core.records import LogsCompared, ShownEnd, ShownLogs
 from controller.core.state import NOTHING_LOST, LostTail
 from muster.kernel.instants import after
 from muster.messages.link.log_ends import LogEnd
@@ -21,6 +23,9 @@ from muster.messages.link.protocol import SHOWS_LOGS
 from muster.messages.link.rows import DOUBTED, NO_LEADER, UNPROVEN, PartitionRow
 
 WAITS: Final = "nobody leads before its replicas have shown their logs, as the database was set back"
+
+_Alike: TypeAlias = tuple[UUID, int, tuple[int, ...]]
+"""A topic, who was elected, and who had shown its log."""
 
 _NOT_SHOWN: Final = "the database was set back, and not every replica has shown its log"
 _LOST_SINCE: Final = "the database was set back, and a replica has lost the tail of its log since"
@@ -77,20 +82,25 @@ def go_on(draft: Draft) -> None:
             return
         shown.unjudged.update(dict.fromkeys(unproven))
     live = draft.live() if shown.unjudged else set()
+    compared: defaultdict[_Alike, list[ShownLogs]] = defaultdict(list)
     for key in tuple(shown.unjudged):
         row = draft.partition(key)
         if row is not None and row.is_unproven:
             choice = _judged(draft, row, ends := shown.of(key, row.leader_epoch), live)
             if choice is not None:
                 if not draft.choose_if_room(as_it_was(draft, row), choice):
-                    return
-                draft.other_records.append(_compared(draft, row, ends))
+                    break
+                elected = draft.partition(key)
+                # Nobody leads, whoever was chosen, where leader epochs are used up.
+                leader = elected.leader if elected else NO_LEADER
+                compared[row.topic_id, leader, tuple(sorted(ends))].append(_shown(row.partition, ends))
         del shown.unjudged[key]
+    draft.other_records += [_compared(draft, alike, logs) for alike, logs in compared.items()]
 
 
 def _unproven(draft: Draft) -> Iterator[PartitionRow]:
     """Every row that nobody leads for that. No turn makes one: only what was read can be unproven."""
-    rows = chain.from_iterable(map(draft.partitions_of_topic, draft.rows.unproven))
+    rows = chain.from_iterable(map(draft.partitions_of_topic, draft.rows.leaderless))
     return (row for row in rows if row.is_unproven)
 
 
@@ -209,10 +219,12 @@ def _reach(end: LogEnd, begun: int) -> tuple[bool, int, int]:
     return end.end_offset >= begun, end.last_epoch, end.end_offset
 
 
-def _compared(draft: Draft, row: PartitionRow, ends: Mapping[int, LogEnd]) -> LogsCompared:
-    topic = draft.topic(row.topic_id)
-    logs = tuple(ShownLog(b, end.last_epoch, end.end_offset) for b, end in sorted(ends.items()))
-    elected = draft.partition(row.key)
-    # Nobody leads, whoever was chosen, where leader epochs are used up.
-    leader = elected.leader if elected else NO_LEADER
-    return LogsCompared(row.topic_id, topic.name if topic else "", row.partition, leader, logs)
+def _shown(partition: int, ends: Mapping[int, LogEnd]) -> ShownLogs:
+    of_each = tuple(ShownEnd(end.last_epoch, end.end_offset) for _, end in sorted(ends.items()))
+    return ShownLogs(partition, of_each if len(set(of_each)) > 1 else of_each[:1])
+
+
+def _compared(draft: Draft, alike: _Alike, logs: Sequence[ShownLogs]) -> LogsCompared:
+    topic_id, leader, broker_ids = alike
+    topic = draft.topic(topic_id)
+    return LogsCompared(topic_id, topic.name if topic else "", leader, broker_ids, tuple(logs))

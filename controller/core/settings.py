@@ -18,11 +18,10 @@ class ControllerSettings:
     default_min_insync_replicas: int = 1
     default_unclean_leader_election: bool = False
     max_partitions_per_request: int = 10_000
-    max_elections_in_the_turn: int = 200
-    """A death that touches more partitions is computed by a worker (`on_broker_change`), not on the node."""
     max_changed_in_bulk: int = 10_000
     """Partitions that a turn changes for a worker or for a broker that comes or goes; the rest is done in the
-    turns behind it: a transaction of two seconds would be ended."""
+    turns behind it: a transaction of two seconds would be ended. What a death leaves to them is computed by a
+    worker (`on_broker_change`)."""
     max_altered_in_a_turn: int = 1_000
     """Partitions whose reassignments one turn asks for or cancels by request: it holds the loop for some
     milliseconds. The rest of a request is done in the turns behind it, then it is answered."""

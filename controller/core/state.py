@@ -45,7 +45,7 @@ from muster.kernel.invariants import invariant
 from muster.messages.link.from_broker import AlterReassignments
 from muster.messages.link.quotas import QuotaKey, QuotaRow
 from muster.messages.link.rows import (
-    PROVEN,
+    NO_LEADER,
     BrokerConfigs,
     BrokerRow,
     PartitionKey,
@@ -80,8 +80,9 @@ class ClusterRows:
         self.losses = LossTable()
         self.preferred: Counter[int] = Counter()
         """How many partitions each broker stands first for; counted as rows come, not when topics do."""
-        self.unproven: Counter[UUID] = Counter()
-        """By topic, of how many partitions replicas have to show their logs: only there they are sought."""
+        self.leaderless: Counter[UUID] = Counter()
+        """By topic, how many partitions nobody leads: there alone is sought what whoever comes may lead, and
+        what replicas have to show their logs of."""
 
     @classmethod
     def of(
@@ -109,8 +110,8 @@ class ClusterRows:
         for partition in partitions:
             rows.partitions.put(partition)
             rows.preferred[partition.assigned[0]] += 1
-            if partition.is_unproven:
-                rows.unproven[partition.topic_id] += 1
+            if partition.leader == NO_LEADER:
+                rows.leaderless[partition.topic_id] += 1
         rows.configs = {one.broker_id: one for one in configs}
         for one in reassignments:
             _reassign(rows, one)
@@ -137,7 +138,7 @@ class ClusterRows:
         other.quotas = dict(self.quotas)
         other.losses = LossTable(self.losses)
         other.preferred = self.preferred.copy()
-        other.unproven = self.unproven.copy()
+        other.leaderless = self.leaderless.copy()
         return other
 
     def put_topic(self, row: TopicRow) -> None:
@@ -149,22 +150,23 @@ class ClusterRows:
         self.losses.drop(topic_id, first)
         known = self.partitions.of_topic(topic_id)
         for number in [one for one in known if one >= first]:
-            self.preferred[known[number].assigned[0]] -= 1
-            self.change_unproven(topic_id, -known.pop(number).is_unproven)
+            gone = known.pop(number)
+            self.preferred[gone.assigned[0]] -= 1
+            self.change_leaderless(topic_id, -(gone.leader == NO_LEADER))
 
     def drop_topic(self, topic_id: UUID) -> None:
         """The topic and its partitions are no more. Raises KeyError."""
         self.losses.drop(topic_id)
         del self.topic_ids[folded(self.topics.pop(topic_id).name)]
-        self.unproven.pop(topic_id, None)
+        self.leaderless.pop(topic_id, None)
         self.preferred.subtract(row.assigned[0] for row in self.partitions.drop_topic(topic_id).values())
 
-    def change_unproven(self, topic_id: UUID, by: int) -> None:
-        """So many more partitions of a topic are unproven; a topic without any is not named."""
+    def change_leaderless(self, topic_id: UUID, by: int) -> None:
+        """So many more partitions of a topic nobody leads; a topic without any is not named."""
         if by:
-            self.unproven[topic_id] += by
-            if not self.unproven[topic_id]:
-                del self.unproven[topic_id]
+            self.leaderless[topic_id] += by
+            if not self.leaderless[topic_id]:
+                del self.leaderless[topic_id]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClusterRows) and self._content == other._content
@@ -200,16 +202,16 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
         case PartitionsChanged():
             topic_id = record.alike.topic_id
             known = rows.partitions.of_topic(topic_id)
-            looks_for_unproven = topic_id in rows.unproven or record.alike.unproven != PROVEN
+            are_led, led_before = record.alike.leader != NO_LEADER, 0
             changed = zip(record.alike.rows(record.version), record.base_versions, strict=True)
             for row, base_version in changed:
                 before = known[row.partition]
                 invariant(before.version == base_version, "a partition changed underneath the turn")
                 known[row.partition] = row
-                if looks_for_unproven:
-                    rows.change_unproven(topic_id, row.is_unproven - before.is_unproven)
+                led_before += before.leader != NO_LEADER
                 if row.assigned[0] != before.assigned[0]:
                     rows.preferred.update({row.assigned[0]: 1, before.assigned[0]: -1})
+            rows.change_leaderless(topic_id, led_before - len(record.base_versions) * are_led)
         case TurnStamped():
             invariant(record.version == rows.metadata_version + 1, "a turn was decided on another version")
             rows.metadata_version = record.version
@@ -236,6 +238,8 @@ def apply(rows: ClusterRows, record: ClusterRecord) -> None:
                 invariant(row.partition not in known, "a partition is created twice")
                 known[row.partition] = row
                 rows.preferred[row.assigned[0]] += 1
+            if record.alike.leader == NO_LEADER:
+                rows.change_leaderless(record.alike.topic_id, len(record.alike.partitions))
         case ReassignmentChanged():
             _reassign(rows, record.row)
         case MovesFailed():

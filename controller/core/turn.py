@@ -221,11 +221,15 @@ def _finish(draft: Draft, unusable: tuple[UnusableAt, ...], moves_rest: bool) ->
     commands: list[Saying] = list(draft.hang_ups)
     if records or unusable:
         turn = draft.turn_changes(changes)._replace(metadata_version=version, unusable=unusable)
-        for broker_id, session in draft.memory.sessions.items():
-            if session.link is None or session.link in welcomed:
-                continue
-            if not brokers.is_kept_waiting(draft, broker_id):
-                commands += [Say(session.link, frame) for frame in frames_for(broker_id, turn)]
+        links = {
+            broker_id: session.link
+            for broker_id, session in draft.memory.sessions.items()
+            if session.link is not None
+            and session.link not in welcomed
+            and not brokers.is_kept_waiting(draft, broker_id)
+        }
+        for broker_id, frames in frames_for(links, turn).items():
+            commands += [Say(links[broker_id], frame) for frame in frames]
     return ClusterDecision(
         records=(*records, *answers, *draft.begun),
         replies=replies,

@@ -33,6 +33,9 @@ FRAMEFUL: Final = msgspec.Meta(max_length=MAX_ROWS_PER_FRAME)
 MAX_UNUSABLE_PER_HELLO: Final = 20_000
 """Logs that a broker cannot use and names in its hello, some 50 bytes each; of more it tells behind it."""
 
+HELLOFUL: Final = msgspec.Meta(max_length=MAX_UNUSABLE_PER_HELLO)
+"""Of these: a hello with more is refused as it is decoded. No broker says more, however much it holds."""
+
 MAX_ROWS_PER_CHANGES: Final = 20_000
 """Partitions in one Changes frame; a turn that changed more is told in several, the last one complete."""
 

@@ -4,10 +4,12 @@ Two things are decided on it: whose disk is full is not preferred as a leader, a
 replicas. What cannot be used is told by UnusableLogs, what was lost by BrokerHello.
 """
 
-from typing import Final
+from typing import Annotated, Final
 from uuid import UUID
 
 import msgspec
+
+from muster.messages.limits import FRAMEFUL
 
 OFFLINE: Final = "offline"
 """The log can neither be read nor written by this process."""
@@ -73,14 +75,15 @@ class ThrottledClient(msgspec.Struct, frozen=True):
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """What changed since the condition before; the first of a link states all of it.
 
-    `disk` and `throttled` are whole, `logs` those that are otherwise than was said, at most
-    MAX_ROWS_PER_FRAME: the rest follows. `begins`: what was said on other links counts no more.
+    `disk` and `throttled` are whole, but for more than MOST_THROTTLED, `logs` those that are otherwise than
+    was said, at most MAX_ROWS_PER_FRAME: the rest follows. `begins`: what was said on other links counts no
+    more.
     `version`: what the broker runs, each time; empty: a version that does not say.
     """
 
     disk: Disk | None = None
-    throttled: tuple[ThrottledClient, ...] = ()
+    throttled: Annotated[tuple[ThrottledClient, ...], msgspec.Meta(max_length=MOST_THROTTLED)] = ()
     throttled_more: int = 0
-    logs: tuple[LogNote, ...] = ()
+    logs: Annotated[tuple[LogNote, ...], FRAMEFUL] = ()
     begins: bool = False
     version: str = ""

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from muster.messages.limits import FRAMEFUL
+from muster.messages.limits import FRAMEFUL, HELLOFUL
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.condition import Condition
 from muster.messages.link.configs import AlterConfigs
@@ -29,22 +29,23 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     `incarnation` is made anew by each broker process. `lost_tail` is true when the log may have lost its
     tail: another boot id without a clean-shutdown mark, or a new or empty folder (replication.md section 1).
     `metadata_version` is what this process has applied, 0 before its first snapshot; `broker_epoch` is the
-    one this process was given, 0 before. `unusable_logs`: see UnusableLogs; here all of them, the first
-    MAX_UNUSABLE_PER_HELLO at least. `damaged_logs` lack records that
-    they once held, though the machine did not crash: a lost tail of these partitions alone.
+    one this process was given, 0 before. `unusable_logs`: see UnusableLogs; here all of them, or the first
+    MAX_UNUSABLE_PER_HELLO, and the rest behind it. `damaged_logs` lack records that they once held, though
+    the machine did not crash: a lost tail of these partitions alone; with more than MAX_ROWS_PER_FRAME of
+    them `lost_tail` is true.
     `highest_metadata_version` is what any process of this folder has applied, as far as the folder knows.
     """
 
     broker_id: int
     incarnation: str
-    endpoints: dict[str, str]
+    endpoints: Annotated[dict[str, str], FRAMEFUL]
     rack: str = ""
     cluster_id: str = ""
     broker_epoch: int = 0
     lost_tail: bool = False
     metadata_version: int = 0
-    unusable_logs: tuple[PartitionKey, ...] = ()
-    damaged_logs: tuple[PartitionKey, ...] = ()
+    unusable_logs: Annotated[tuple[PartitionKey, ...], HELLOFUL] = ()
+    damaged_logs: Annotated[tuple[PartitionKey, ...], FRAMEFUL] = ()
     highest_leader_epoch: int = 0
     highest_broker_epoch: int = 0
     highest_metadata_version: int = 0
@@ -52,7 +53,7 @@ class BrokerHello(msgspec.Struct, frozen=True, tag="BrokerHello", tag_field="typ
     """What this broker understands, see `muster.messages.link.protocol`."""
     leaving: bool = False
     """It has said Leaving on an earlier link, or would have."""
-    static_configs: dict[str, str] = {}
+    static_configs: Annotated[dict[str, str], FRAMEFUL] = {}
     """What its environment says of configs, by the one name of each; what is as by default is left out."""
 
 
@@ -99,8 +100,8 @@ class IsrProposal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topic_id: UUID
     partition: int
     base_version: int
-    isr: tuple[int, ...]
-    broker_epochs: dict[int, int] = {}
+    isr: Annotated[tuple[int, ...], FRAMEFUL]
+    broker_epochs: Annotated[dict[int, int], FRAMEFUL] = {}
 
 
 class AlterPartition(msgspec.Struct, frozen=True, tag="AlterPartition", tag_field="type", kw_only=True):

@@ -40,7 +40,7 @@ from muster.messages.link.from_broker import (
     UnusableLogs,
 )
 from muster.messages.link.log_ends import LogEnds
-from muster.messages.link.rows import EVERY_BROKER
+from muster.messages.link.rows import EVERY_BROKER, NO_LEADER
 from muster.messages.link.to_broker import ToBroker
 from tests.simulation.replication.plan_walks import compute_plan
 from tests.unit.messages.made_rows import seats
@@ -153,8 +153,8 @@ class Controller:
         """Decide, write, speak."""
         decision = decide(self.state, events, now, self.settings)
         rows = decision.state.rows
-        unproven = Counter(row.topic_id for row in rows.partitions.values() if row.is_unproven)
-        assert rows.unproven == unproven, "a hello would not look where it has to"
+        leaderless = Counter(row.topic_id for row in rows.partitions.values() if row.leader == NO_LEADER)
+        assert rows.leaderless == leaderless, "a hello would not look where it has to"
         if self.write(decision):
             self.state = decision.state
             self.speak(decision)
@@ -189,7 +189,7 @@ class Controller:
         self.state = ClusterState(after_records(self.state.rows, records), self.state.memory)
         for broker_id, session in self.state.memory.sessions.items():
             bound = self.links.get(str(session.link))
-            for frame in frames_for(broker_id, turn):
+            for frame in frames_for([broker_id], turn)[broker_id]:
                 if bound is not None:
                     bound.say_to_broker(frame)
 

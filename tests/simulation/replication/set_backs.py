@@ -38,7 +38,7 @@ def lifted(rows: ClusterRows, by: int) -> ClusterRows:
         if row.isr:
             higher = _lifted(row, by, version)
             after.partitions.put(higher)
-            after.change_unproven(row.topic_id, higher.is_unproven - row.is_unproven)
+            after.change_leaderless(row.topic_id, (higher.leader == NO_LEADER) - (row.leader == NO_LEADER))
     return after
 
 

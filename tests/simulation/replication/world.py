@@ -75,7 +75,6 @@ class World(Wishes):
         self.min_insync = min_insync
         self.settings = ControllerSettings(
             default_min_insync_replicas=min_insync,
-            max_elections_in_the_turn=in_the_turn,
             # Where workers decide deaths, a world of two partitions shows a turn that is full, too.
             max_changed_in_bulk=max(1, in_the_turn),
             max_altered_in_a_turn=max(1, in_the_turn),

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from controller.core.draft import ClusterDecision
 from controller.core.election import Policy
 from controller.core.events import BrokerGone, Event, HangUp, LinkClosed, ProposalsReady, TimePassed, TookOver
 from controller.core.proposing import LeaderProposal, Seats, Task, propose
@@ -13,8 +14,8 @@ from muster.messages.link.to_broker import Changes
 from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
 from tests.unit.messages.made_rows import seats
 
-BULK = ControllerSettings(max_elections_in_the_turn=0)
-FEW_A_TURN = ControllerSettings(max_elections_in_the_turn=0, max_changed_in_bulk=10)
+FULL = ControllerSettings(max_changed_in_bulk=0)
+FEW_A_TURN = ControllerSettings(max_changed_in_bulk=10)
 
 
 def test_a_silent_leader_is_replaced_by_the_first_live_member_in_order_of_assignment() -> None:
@@ -106,12 +107,44 @@ def test_an_unclean_election_happens_only_where_the_topic_asks_for_it() -> None:
     assert any(isinstance(record, PossibleLoss) for record in decision.records)
 
 
-def test_many_elections_are_a_workers_work_and_adopted_in_one_turn() -> None:
-    partitions = [row(number, (1, 2, 3), 1, (1, 2, 3)) for number in range(50)]
-    cluster = Cluster(partitions, settings=BULK)
+def die_in_a_full_turn(cluster: Cluster, broker_id: int) -> ClusterDecision:
+    """The broker's session is over in a turn that has no room for what becomes of its partitions."""
+    cluster.turn(LinkClosed(f"link-{broker_id}a"))
+    cluster.later(1_000)
+    cluster.settings = FULL
+    death = cluster.turn(TimePassed())
+    cluster.settings = ControllerSettings()
+    return death
+
+
+def test_the_turn_of_a_death_elects_as_many_as_it_has_room_for_and_a_worker_computes_the_rest() -> None:
+    cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(25)], settings=FEW_A_TURN)
     cluster.turn(LinkClosed("link-1a"))
     cluster.later(1_000)
     death = cluster.turn(TimePassed())
+    assert [one.key for one in death.records if isinstance(one, WorkOffered)] == ["1"]
+    assert led_by(cluster, 2) == 10
+
+    few = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(10)], settings=FEW_A_TURN)
+    few.turn(LinkClosed("link-1a"))
+    few.later(1_000)
+    assert not any(isinstance(one, WorkOffered) for one in few.turn(TimePassed()).records)
+    assert led_by(few, 2) == 10
+
+
+def test_nobody_is_elected_who_dies_in_the_same_turn() -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    cluster.turn(LinkClosed("link-1a"), LinkClosed("link-2a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
+
+    partition = cluster.partition()
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (3, 2, (3,)), "one election, not two"
+
+
+def test_many_elections_are_a_workers_work_and_adopted_in_one_turn() -> None:
+    cluster = Cluster([row(number, (1, 2, 3), 1, (1, 2, 3)) for number in range(50)])
+    death = die_in_a_full_turn(cluster, 1)
     assert [one.key for one in death.records if isinstance(one, WorkOffered)] == ["1"]
     assert cluster.partition().leader == 1, "not yet"
 
@@ -129,10 +162,8 @@ def test_many_elections_are_a_workers_work_and_adopted_in_one_turn() -> None:
 
 
 def test_what_changed_underneath_a_proposal_is_decided_again() -> None:
-    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3)), row(1, (1, 2, 3), 1, (1, 2, 3))], settings=BULK)
-    cluster.turn(LinkClosed("link-1a"))
-    cluster.later(1_000)
-    cluster.turn(TimePassed())
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3)), row(1, (1, 2, 3), 1, (1, 2, 3))])
+    die_in_a_full_turn(cluster, 1)
     stale = LeaderProposal(Seats(ORDERS, (1, 2, 3), 1, (1, 3)), 3, (3,))
     dead = LeaderProposal(Seats(ORDERS, (1, 2, 3), 1, (1, 2, 3)), 1, (1, 2, 3))
     decision = cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", (stale, dead)))
@@ -143,10 +174,8 @@ def test_what_changed_underneath_a_proposal_is_decided_again() -> None:
 
 def test_a_proposal_is_adopted_where_it_fits_and_decided_again_where_it_does_not() -> None:
     """Half of the partitions it names have changed since: to what, only the turn knows."""
-    cluster = Cluster([row(number, (1, 2, 3), 1, (1, 2, 3)) for number in range(4)], settings=BULK)
-    cluster.turn(LinkClosed("link-1a"))
-    cluster.later(1_000)
-    cluster.turn(TimePassed())
+    cluster = Cluster([row(number, (1, 2, 3), 1, (1, 2, 3)) for number in range(4)])
+    die_in_a_full_turn(cluster, 1)
     found = seats(cluster.state.rows.partitions.values())
     proposals = propose(Task.BROKER_CHANGE, "1", found, {2, 3}, lambda topic: Policy(1, False))
     cluster.turn(LinkClosed("link-2a"))
@@ -158,7 +187,7 @@ def test_a_proposal_is_adopted_where_it_fits_and_decided_again_where_it_does_not
 
 
 def dead_leader_of(partitions: int, settings: ControllerSettings) -> tuple[Cluster, ProposalsReady]:
-    """Broker 1 led them all and is dead; a worker has proposed."""
+    """Broker 1 led them all and is dead, which left some to a worker, who has proposed."""
     cluster = Cluster([row(n, (1, 2, 3), 1, (1, 2, 3)) for n in range(partitions)], settings=settings)
     cluster.turn(LinkClosed("link-1a"))
     cluster.later(1_000)
@@ -173,15 +202,16 @@ def led_by(cluster: Cluster, broker_id: int) -> int:
 
 
 def test_more_than_a_turn_takes_is_adopted_turn_by_turn() -> None:
-    cluster, ready = dead_leader_of(25, FEW_A_TURN)
-    first = cluster.turn(ready)
+    cluster, ready = dead_leader_of(35, FEW_A_TURN)
     assert led_by(cluster, 2) == 10
+    first = cluster.turn(ready)
+    assert led_by(cluster, 2) == 20
     assert first.look_again_at == cluster.now, "the next turn follows at once"
     assert WorkAdopted(4) not in first.records, "a new owner would find the rest"
 
     second, last = cluster.turn(), cluster.turn(TimePassed())
     assert WorkAdopted(4) not in second.records and WorkAdopted(4) in last.records
-    assert led_by(cluster, 2) == 25
+    assert led_by(cluster, 2) == 35
     assert {one.leader_epoch for one in cluster.state.rows.partitions.values()} == {2}
     assert cluster.turn(TimePassed()).records == ()
 
@@ -191,7 +221,7 @@ def test_a_broker_that_is_back_between_two_such_turns_ends_them() -> None:
     cluster.turn(ready)
     decision = cluster.turn(hello(1))
     assert WorkAdopted(4) in decision.records
-    assert (led_by(cluster, 2), led_by(cluster, 1)) == (10, 15)
+    assert (led_by(cluster, 2), led_by(cluster, 1)) == (20, 5)
 
 
 def test_a_new_owner_goes_on_where_the_old_one_stopped() -> None:
@@ -205,10 +235,8 @@ def test_a_new_owner_goes_on_where_the_old_one_stopped() -> None:
 
 
 def test_proposals_about_a_broker_that_is_back_are_dropped() -> None:
-    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))], settings=BULK)
-    cluster.turn(LinkClosed("link-1a"))
-    cluster.later(1_000)
-    cluster.turn(TimePassed())
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    die_in_a_full_turn(cluster, 1)
     cluster.turn(hello(1))
     proposal = LeaderProposal(Seats(ORDERS, (1, 2, 3), 1, (1, 2, 3)), 2, (2, 3))
     cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", (proposal,)))

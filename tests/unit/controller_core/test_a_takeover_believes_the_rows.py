@@ -46,10 +46,10 @@ def test_no_new_partition_is_given_to_it() -> None:
 
 
 def test_the_election_that_a_worker_finished_meanwhile_is_adopted() -> None:
-    bulk = ControllerSettings(max_elections_in_the_turn=0)
-    cluster = Cluster([row(n, (3, 1, 2), 3, (1, 2, 3)) for n in range(4)], settings=bulk)
+    cluster = Cluster([row(n, (3, 1, 2), 3, (1, 2, 3)) for n in range(4)])
     cluster.turn(LinkClosed("link-3a"))
     cluster.later(1_000)
+    cluster.settings = ControllerSettings(max_changed_in_bulk=2)
     offered = cluster.turn(TimePassed()).records
     assert any(isinstance(one, WorkOffered) and one.key == "3" for one in offered)
     cluster.state = ClusterState(cluster.state.rows)

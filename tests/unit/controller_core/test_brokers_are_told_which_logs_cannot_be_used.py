@@ -71,7 +71,7 @@ def test_a_whole_disk_that_fails_is_told_in_frames_of_a_bounded_size() -> None:
     now = {b: frozenset((ORDERS, number) for number in range(count)) for b in (1, 2)}
     news = unusable_news({}, now)
     assert [(one.broker_id, len(one.failed)) for one in news] == [(1, count), (2, count)]
-    frames = frames_for(3, TurnChanges(5, 7, (), (), (), unusable=news))
+    frames = frames_for([3], TurnChanges(5, 7, (), (), (), unusable=news))[3]
     for parts, most in (
         (frames, MAX_ROWS_PER_CHANGES),
         (snapshot(5, [], [], [], unusable=news), MAX_ROWS_PER_FRAME),
@@ -90,5 +90,5 @@ def test_what_is_usable_again_and_what_fails_are_told_together() -> None:
     now = {1: frozenset({(ORDERS, 1), (ORDERS, 2), (NEVER, 0)}), 2: frozenset({(ORDERS, 5)})}
     news = unusable_news(before, now)
     assert news == (UnusableAt(1, ORDERS, (2,), (0,)), UnusableAt(1, NEVER, (0,)))
-    [frame] = frames_for(3, TurnChanges(5, 7, (), (), (), unusable=news))
+    [frame] = frames_for([3], TurnChanges(5, 7, (), (), (), unusable=news))[3]
     assert frame.unusable == news and frame.complete

@@ -1,11 +1,12 @@
 """Where a database was set back its rows elect nobody: who leads is whoever's log goes furthest."""
 
+import msgspec
 import pytest
 
 from controller.core.draft import ClusterDecision
 from controller.core.election import LAST_EPOCH
 from controller.core.events import LinkClosed, TimePassed, TookOver
-from controller.core.records import LogsCompared, Phase, PossibleLoss, Reassignment, ShownLog
+from controller.core.records import LogsCompared, Phase, PossibleLoss, Reassignment, ShownEnd, ShownLogs
 from controller.core.settings import ControllerSettings
 from controller.core.state import ClusterState
 from controller.core.turn import heard as ping
@@ -87,7 +88,20 @@ def test_when_all_have_shown_their_logs_the_furthest_leads_with_those_that_hold_
     assert (row.leader, row.isr, row.leader_epoch, row.unproven) == (2, (2, 3), EPOCH + 1, PROVEN)
     assert not lossy(decision)
     [compared] = [one for one in decision.records if isinstance(one, LogsCompared)]
-    assert compared.leader == 2 and compared.shown[0] == ShownLog(1, 7, 90)
+    assert (compared.leader, compared.brokers) == (2, (1, 2, 3))
+    ends = (ShownEnd(7, 90), ShownEnd(7, 100), ShownEnd(7, 100))
+    assert compared.logs == (ShownLogs(0, ends),)
+
+
+def test_what_was_compared_alike_is_one_record_and_equal_ends_are_said_once() -> None:
+    cluster = Lifted(*(unproven(number=n) for n in range(1_000)))
+    ends = tuple(LogEnd(ORDERS, n, EPOCH, 7, 90) for n in range(1_000))
+    for b in (1, 2, 3):
+        decision = cluster.turn(heard(f"link-{b}b", LogEnds(ends=ends)))
+    [compared] = [one for one in decision.records if isinstance(one, LogsCompared)]
+    assert [one.partition for one in compared.logs] == list(range(1_000))
+    assert {one.ends for one in compared.logs} == {(ShownEnd(7, 90),)}
+    assert len(msgspec.json.encode(compared)) < 20 * 1_000
 
 
 def test_a_later_leader_epoch_goes_before_a_longer_log() -> None:
