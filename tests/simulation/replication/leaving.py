@@ -1,5 +1,6 @@
 """This room lets brokers of the simulated world leave, and looks whether they leave by the rules."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.core.events import BrokerGone, TimePassed
@@ -36,12 +37,15 @@ class Leavers:
     def miss(self, world: "World", b: int) -> None:
         """Its session ends: nobody listens at its address, where its link had closed, or it was not heard."""
         controller, row = world.controller, world.rows().brokers.get(b)
-        session = controller.state.memory.sessions[b]
+        session, settings = controller.state.memory.sessions[b], controller.settings
+        if world.deaths_are_left:
+            controller.settings = replace(settings, max_changed_in_bulk=0)
         if session.link is None and row is not None:
             controller.turn([BrokerGone(b, row.broker_epoch)], world.now)
         if b in controller.state.memory.sessions:
             session.deadline = world.now
             controller.turn([], world.now)
+        controller.settings = settings
 
     def set_back(self) -> None:
         """The rows are of an earlier moment: they are compared with none before."""
