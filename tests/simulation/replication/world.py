@@ -73,8 +73,7 @@ class World(Wishes):
         self.values = values
         self.budget = dict(budget or {})
         self.min_insync = min_insync
-        self.deaths_are_left = not in_the_turn
-        """To a worker: the turn that notices a death has room for none of its elections."""
+        self.deaths_are_left = not in_the_turn  # To a worker: their own turns have no room.
         self.settings = ControllerSettings(
             default_min_insync_replicas=min_insync,
             # Where workers decide deaths, a world of two partitions shows a turn that is full, too.
