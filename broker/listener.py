@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from broker.core.cluster_view import ClusterView
 from broker.core.fetch_sessions import SessionBounds
@@ -41,6 +41,11 @@ from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
 from muster.messages.link.callers import CallerRow
 
+DOUBTED_MAX_MS: Final = 15_000
+"""After a link broke the next one is waited for this long: twice as long as it takes where a node hangs.
+Later there is no node, and who reads on without one is not to have his records wait behind each search.
+"""
+
 
 class Controller(asking.Controller, Protocol):
     """Whatever a broker asks the controller for its clients."""
@@ -68,6 +73,7 @@ class ClientListener:
         self._is_ready = False
         self._owners_told = asyncio.Event()
         self._owners_told.set()
+        self._doubted_until = 0.0
         quotas = quotas or ClientQuotas()
         self._later = Later()
         self._producer_ids = ProducerIds(controller.producer_ids)
@@ -154,6 +160,7 @@ class ClientListener:
     def owners_doubted(self) -> None:
         """The link broke that tells of them: the node at its end may be the one that ended."""
         self._owners_told.clear()
+        self._doubted_until = asyncio.get_running_loop().time() + DOUBTED_MAX_MS / 1000
 
     def owners_told(self) -> None:
         """A link has told who owns which groups."""
@@ -177,7 +184,7 @@ class ClientListener:
         reply.send(answer_describe_cluster(self._plane.view, header, frame, operations))
 
     def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        if self._owners_told.is_set():
+        if self._owners_told.is_set() or asyncio.get_running_loop().time() >= self._doubted_until:
             reply.send(answer_find_coordinator(self._plane.view, header, frame))
         else:
             # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.

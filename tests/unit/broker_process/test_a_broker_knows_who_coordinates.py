@@ -130,3 +130,19 @@ async def test_nobody_waits_for_long_where_no_node_takes_its_link(
             while process._link.bound:
                 await asyncio.sleep(0.005)
             assert (await _found(ann, "billing"))[1] == ONE.node_id
+
+
+async def test_nobody_waits_where_no_node_has_taken_its_link_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records are answered behind it, on the same connection: each search would hold them up."""
+    monkeypatch.setattr(listener, "HELD_MAX_MS", 60_000)
+    monkeypatch.setattr(listener, "DOUBTED_MAX_MS", 0)
+    controller = ControllerSide()
+    async with asyncio.timeout(30), linked_broker(tmp_path, controller) as process:
+        link, port = await _told_of_one(controller)
+        async with client(port) as ann:
+            await link.close()
+            while process._link.bound:
+                await asyncio.sleep(0.005)
+            assert (await _found(ann, "billing"))[1] == ONE.node_id
