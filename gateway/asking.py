@@ -17,9 +17,6 @@ GROUP_ID_LENGTH: Final = 255
 
 One = TypeVar("One")
 
-AT_ONCE: Final = 1_000
-"""Groups of one request that are asked about together; thousands come one after the other."""
-
 
 def batched(asked: Sequence[One], most: int) -> Iterator[Sequence[One]]:
     """All of them in their order, at most so many together."""

@@ -1,10 +1,10 @@
 """This room answers what removes: DeleteGroups, OffsetDelete."""
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from access.grants import Operation
-from gateway.asking import AT_ONCE, KnownTopics, Shards, batched, refused_group
+from gateway.asking import KnownTopics, Shards, batched, refused_group
 from gateway.session import KafkaSession
 from gateway.translation import deleting
 from kafkaserver.callers import caller_of
@@ -14,6 +14,9 @@ from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
+
+AT_ONCE: Final = 1_000
+"""Groups of one request that are deleted together; thousands come one after the other."""
 
 
 class DeletionHandlers:

@@ -14,7 +14,7 @@ from access.grants import Operation
 from coordinator.core.memory import GroupState
 from coordinator.describing import DescribedGroup, ListedGroup
 from coordinator.service import NotServed
-from gateway.asking import AT_ONCE, KnownTopics, Shards, batched, refused_group
+from gateway.asking import KnownTopics, Shards, batched, refused_group
 from gateway.session import KafkaSession
 from gateway.translation import listing, offsets
 from kafkaserver.callers import caller_of
@@ -27,6 +27,10 @@ from muster.kernel.error_codes import ErrorCode
 TRIES: Final = 5
 """So often a node tries to know all topics before it refuses to tell offsets; each may take some seconds."""
 
+ASKED_AT_ONCE: Final = 100
+"""Groups of one request that are looked at together: what a shard proves is known to all of them in one pass
+of the loop, and each may have hundreds of partitions, or members.
+"""
 
 SLICE_BYTES: Final = 16 * 1024
 """So much of an answer is worded before others have their turn: some four milliseconds."""
@@ -64,7 +68,7 @@ class QuestionHandlers:
         self, header: RequestHeader, asked: list[offsets.AskedOffsets], reply: Reply
     ) -> None:
         worded: list[bytes] = []
-        for some in batched(asked, AT_ONCE):
+        for some in batched(asked, ASKED_AT_ONCE):
             found = await asyncio.gather(*(self._offsets_of(reply, one) for one in some))
             said = (
                 offsets.worded_offsets(header.api_version, one, told)
@@ -112,7 +116,7 @@ class QuestionHandlers:
         self, header: RequestHeader, names: list[str], operations: Callable[[str], int], reply: Reply
     ) -> None:
         worded: list[bytes] = []
-        for some in batched(names, AT_ONCE):
+        for some in batched(names, ASKED_AT_ONCE):
             groups = await asyncio.gather(*(self._described(reply.session, name) for name in some))
             said = (listing.described_group(header.api_version, group, operations) for group in groups)
             worded += [one async for one in in_slices(said)]

@@ -1,9 +1,16 @@
 """Kafka's tools ask a coordinator about all of its groups in one request, be they thousands."""
 
 import asyncio
+from collections import Counter
+from itertools import count, islice
 from typing import Any
 
+import pytest
+
+from gateway import questions
+from gateway.translation import offsets
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
+from muster.kernel.shards import shard_of
 from tests.unit.gateway.doors import KEY, Peer, kafka_door
 
 NONE, NOT_COORDINATOR, NOT_FOUND = 0, 16, 69
@@ -66,3 +73,34 @@ async def test_each_of_ten_thousand_is_told_what_it_has_committed() -> None:
         assert tuple(one.group_id for one in told) == names()
         assert int(told[0].error_code) == NONE
         assert {int(one.error_code) for one in told} == {NONE, NOT_COORDINATOR}
+
+
+async def test_what_many_of_one_shard_have_committed_is_not_looked_up_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a thousand groups with fifty partitions that took 40 ms, in which nobody else was answered."""
+    of_the_shard = (name for name in (f"group-{n}" for n in count()) if shard_of(name) == shard_of(KEY))
+    looked_up: Counter[int] = Counter()
+    passes, found_offsets = 0, offsets.found_offsets
+
+    def counted(*asked: Any) -> Any:
+        looked_up[passes] += 1
+        return found_offsets(*asked)
+
+    async def count_passes() -> None:
+        nonlocal passes
+        while True:
+            passes += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(offsets, "found_offsets", counted)
+    group = part(request_class(FETCH, 8), "OffsetFetchRequestGroup")
+    async with kafka_door() as door:
+        ann = await door.peer()
+        asked = tuple(build(group, group_id=name, topics=None) for name in islice(of_the_shard, 1_000))
+        counting = asyncio.create_task(count_passes())
+        told = (await ann.ask(FETCH, 8, groups=asked, require_stable=False)).groups
+        counting.cancel()
+    assert {int(one.error_code) for one in told} == {NONE}
+    assert looked_up.total() == len(asked)
+    assert max(looked_up.values()) <= questions.ASKED_AT_ONCE
