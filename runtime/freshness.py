@@ -10,6 +10,9 @@ LEASE_TTL_MS = 5_000
 STALLED_AFTER_MS = 200
 """A loop that has not ticked for so long was stopped: nothing is decided before expiries are postponed."""
 
+STALLED_LOOK_MS = 5
+"""So often it is looked whether they were: the tick that does it is next."""
+
 _NEVER = Instant(-1)
 
 
@@ -113,7 +116,7 @@ class Freshness:
         """Return when something may be decided: neither frozen nor stalled."""
         while self.resting:
             if not self.frozen:
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(STALLED_LOOK_MS / 1000)
                 continue
             self.freeze()
             await self._thawed.wait()

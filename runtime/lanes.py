@@ -11,7 +11,7 @@ import structlog
 from muster.kernel.instants import Instant, after
 from runtime import metrics
 from runtime.database import Database, Held, Link
-from runtime.freshness import Freshness
+from runtime.freshness import STALLED_LOOK_MS, Freshness
 from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
 from runtime.queued import Queued
 from runtime.refusals import OnRefused, Refused, kind_of, tell_nobody
@@ -242,19 +242,25 @@ class HeldLane:
         return waiting
 
     def _due(self, subject: Subject[Any, Any], key: str, at: Instant) -> None:
+        place, freshness = (id(subject), key), self._lanes.freshness
         if self._closed or self.is_lost or self._stream.stopped:
             # There is nobody to be told, and nobody who may decide.
-            self._timers.pop((id(subject), key), None)
+            self._timers.pop(place, None)
             return
-        resting = self._lanes.freshness.resting
-        if not resting and self.now() < at:
+        is_frozen = freshness.frozen
+        if freshness.stalled and not is_frozen:
+            # The tick that gives the time of a stop back is next; thousands may be due before it.
+            loop = asyncio.get_running_loop()
+            self._timers[place] = loop.call_later(STALLED_LOOK_MS / 1000, self._due, subject, key, at)
+            return
+        if not is_frozen and self.now() < at:
             # Time stood still meanwhile. While it does, the turn that waits for its end asks again.
             due = subject.postponed(key, at)
             if due is None or self.now() < due:
                 self.look_again(subject, key, due)
                 return
-        self._timers.pop((id(subject), key), None)
-        again = None if resting else subject.beat(key, self.now())
+        self._timers.pop(place, None)
+        again = None if is_frozen else subject.beat(key, self.now())
         if again is None:
             self.hand_in(subject, key)
         else:

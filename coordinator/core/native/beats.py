@@ -1,9 +1,8 @@
 """This room is the short way of what quiet members do all day: a ping goes out, its answer comes in.
 
 Both change memory only: the clocks of these members, and what they fetch. So does what follows a stop of the
-owner. Where anything else is due, or was
-said, nothing is answered here and the long way decides (`decide`, `hear_at_once`); what is answered is what
-it would have decided, at a tenth of its cost.
+owner. Where anything else is due, or was said, nothing is answered here and the long way decides (`decide`,
+`hear_at_once`); what is answered is what it would have decided, at a tenth of its cost.
 """
 
 import heapq

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
+from runtime.freshness import STALLED_AFTER_MS
 from tests.conformance.counters import Added, Counter, Counters
 from tests.unit.runtime.lanes_in_memory import LanesInMemory, lanes_in_memory, until
 
@@ -57,6 +58,30 @@ async def test_a_postponement_takes_no_turn_of_any_key() -> None:
         assert len(timed.asked_at) == 6
 
 
+class Beaten(Timed):
+    """Has done what is due when it is asked outside of turns."""
+
+    beats = 0
+
+    def beat(self, key: str, now: Instant) -> Instant | None:
+        self.beats += 1
+        return Instant(now + 60_000)
+
+
+async def test_what_came_due_in_a_stop_takes_no_turn_to_wait_for_its_end() -> None:
+    """The loop comes to all that was due before it notices how late it is: that may be thousands."""
+    async with lanes_in_memory() as rig:
+        lane, beaten = await rig.take(), Beaten()
+        beaten.asked_at, beaten.due = [], Instant(lane.now() + 60_000)
+        await lane.submit_turn(beaten, "orders", 0)
+        rig.lanes.freshness.tick(Instant(rig.at))
+        rig.at += STALLED_AFTER_MS + 1
+        lane._due(beaten, "orders", Instant(rig.at - 1))
+        rig.lanes.freshness.tick(Instant(rig.at))
+        await until(lambda: beaten.beats + len(beaten.asked_at) > 1)
+        assert (beaten.beats, len(beaten.asked_at)) == (1, 1)
+
+
 def _passes(rig: LanesInMemory) -> bool:
     rig.at += 1
     return True
@@ -81,10 +106,10 @@ async def test_who_wakes_up_before_the_time_is_given_back_does_not_use_it_up() -
         rig.freshness.tick(rig.clock())
         timed.asked_at, timed.due = [], Instant(lane.now() + 2)
         await lane.submit_turn(timed, "orders", 0)
-        began = lane.now()
+        began, armed = lane.now(), dict(lane._timers)
         rig.at += 30_000
         # What was due in a moment comes before the tick that gives the time back, and so does who asks.
-        await until(lambda: not lane._timers)
+        await until(lambda: lane._timers != armed)
         assert lane.now() == began
         lane.postpone(30_000)
         rig.freshness.tick(rig.clock())
