@@ -11,7 +11,7 @@ from kafkaserver.callers import caller_of
 from kafkaserver.later import Later
 from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import RequestHeader, encode_reply, read_request
+from muster.kafkawire.api_table import RequestHeader, encode_reply, frame_reply, read_request
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
@@ -38,7 +38,7 @@ class DeletionHandlers:
         for some in batched(names, AT_ONCE):
             errors += await asyncio.gather(*(self._delete_group(reply.session, name) for name in some))
         body = deleting.deleted_groups(header.api_version, dict(zip(names, errors, strict=True)))
-        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+        reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 
     async def _delete_group(self, session: KafkaSession, name: str) -> ErrorCode:
         refused = refused_group(session, name, Operation.OPERATE)

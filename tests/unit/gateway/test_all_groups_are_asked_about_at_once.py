@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gateway import questions
-from gateway.translation import offsets
-from muster.kafkawire.api_table import ApiKey, build, part, request_class
+from gateway.translation import deleting, offsets
+from muster.kafkawire.api_table import ApiKey, build, encode_body, part, request_class, response_class
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
 from tests.unit.gateway.doors import KEY, Peer, kafka_door
 
@@ -61,6 +62,16 @@ async def test_each_of_ten_thousand_is_deleted_or_refused() -> None:
         told = (await ann.ask(DELETE, 2, groups_names=names())).results
         assert tuple(one.group_id for one in told) == names()
         assert {int(one.error_code) for one in told} == {NOT_FOUND, NOT_COORDINATOR}
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_what_was_deleted_is_worded_as_kafka_does(version: int) -> None:
+    """By hand: kio's writer took 50 ms for ten thousand, in one go."""
+    outcomes = {"": ErrorCode.INVALID_GROUP_ID, **{f"grüppe-{n}": ErrorCode.NONE for n in range(200)}}
+    shape = response_class(DELETE, version)
+    one = part(shape, "DeletableGroupResult")
+    results = tuple(build(one, group_id=name, error_code=error) for name, error in outcomes.items())
+    assert deleting.deleted_groups(version, outcomes) == encode_body(build(shape, results=results))
 
 
 async def test_each_of_ten_thousand_is_told_what_it_has_committed() -> None:
