@@ -186,6 +186,8 @@ class Hub:
         for key, at in list(self._wanted_at.items()):
             if now - at > (0 if crowded else LINGER_MS / 1000):
                 del self._wanted_at[key]
+                # Who heard an earlier number heard it before a time in which nobody looked at this.
+                self.sequence += 1
                 self._seen.pop(key, None)
                 self._begun.pop(key, None)
         return frozenset(self._wanted_at)

@@ -201,6 +201,28 @@ def test_what_changed_since_the_last_look_was_missed() -> None:
     assert comes_back(read, lambda: None) == "nothing"
 
 
+def test_what_nobody_looked_at_meanwhile_is_not_said_to_be_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its key was forgotten, and looked at anew before the page was told: no number had come since."""
+    monkeypatch.setattr(live, "LINGER_MS", 0)
+    values = iter("12")
+
+    async def read(watched: frozenset[str]) -> Mapping[str, str]:
+        return dict.fromkeys(watched, next(values))
+
+    async def look() -> str:
+        hub, page = Hub(read), live.Page("ann", watch="overview")
+        hub.pages.add(page)
+        await hub.look()
+        heard = hub.sequence
+        hub.pages.remove(page)
+        await hub.look()
+        hub.pages.add(page)
+        await hub.look()
+        return hub.told(hub.boot, heard, "overview")
+
+    assert asyncio.run(look()) == "unknown"
+
+
 def test_while_the_database_is_away_nobody_knows_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "LOOKED_WITHIN_S", 0.2)
     silent = asyncio.Event()
