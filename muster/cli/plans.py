@@ -85,8 +85,9 @@ def show_plan(session: Session, plan_id: str) -> None:
         )
         for one in cost.get("left_out", ()):
             session.screen.line(f"left out, {one['why']}: {one['number']} ({shown(one['names'])})")
-    if body["stalled"]["moves"]:
-        session.screen.line(_stalled(body["stalled"]))
+    # A web process of the version before does not tell it, here and below.
+    if (stalled := body.get("stalled")) and stalled["moves"]:
+        session.screen.line(_stalled(stalled))
     for one in body["too_slow"]:
         session.screen.line(_too_slow(one))
     if body["step_count"]:
@@ -121,9 +122,9 @@ def _because(brokers: list[int], leaderless: int | bool) -> str:
 
 def _why(row: dict[str, Any]) -> str:
     """Why a step was skipped or ended early, or what its move waits for."""
-    if row["waits_for"] or row["leaderless"]:
+    if row.get("waits_for") or row.get("leaderless"):
         return f"stands still since {at(row['stalled_since'])}{_because(row['waits_for'], row['leaderless'])}"
-    if row["stalled_since"]:
+    if row.get("stalled_since"):
         return f"nothing comes since {at(row['stalled_since'])}"
     return shown(row["why"])
 
@@ -148,8 +149,8 @@ def progress(body: dict[str, Any]) -> str:
         parts.append(f"nothing comes since {at(copied['stalled_since'])}")
     elif copied["rate"]:
         parts.append(f"{size(copied['rate'])}/s, ends about {at(copied['ends_at'])}")
-    if body["stalled"]["moves"]:
-        parts.append(f"{body['stalled']['moves']} cannot finish")
+    if (stalled := body.get("stalled")) and stalled["moves"]:
+        parts.append(f"{stalled['moves']} cannot finish")
     parts += [f"{steps[name]} {name}" for name in ("skipped", "cancelled", "failed") if steps[name]]
     return ", ".join(parts)
 
