@@ -71,20 +71,14 @@ app.autodiscover_tasks()
 @worker_init.connect
 def _refuse_a_newer_schema(**_: Any) -> None:
     """A worker waits for a database that does not answer, as it waits for Redis."""
-    from django.db import DatabaseError, connection
+    from django.db import connection
 
     from kafkaserver.version import own_version
-    from runtime.schema import why_unknown
+    from runtime.schema import why_not_to_begin
 
     # Its children say it, and files may be exchanged by then.
     own_version()
-    try:
-        unknown = why_unknown(connection)
-    except DatabaseError:
-        return
-    finally:
-        connection.close()
-    if unknown:
+    if unknown := why_not_to_begin(connection):
         sys.exit(f"celery: {unknown}")
 
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 
 from django.apps import apps
+from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 
@@ -30,6 +31,16 @@ def why_unknown(connection: BaseDatabaseWrapper) -> str:
         "This program is older than the schema of its database, which has"
         f" {', '.join(unknown[:NAMED_AT_MOST])}{more}: start the version that ran `manage.py migrate` last."
     )
+
+
+def why_not_to_begin(connection: BaseDatabaseWrapper) -> str:
+    """The same for a process that begins also where the database does not answer; nothing stays connected."""
+    try:
+        return why_unknown(connection)
+    except DatabaseError:
+        return ""
+    finally:
+        connection.close()
 
 
 def _migrations_of(app: str) -> set[str]:

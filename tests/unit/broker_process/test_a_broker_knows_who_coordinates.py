@@ -118,26 +118,15 @@ async def test_while_its_link_is_broken_it_names_nobody_from_before(
             assert await asked == (0, TWO.node_id, "::1", 9292)
 
 
+@pytest.mark.parametrize(
+    ("held_ms", "doubted_ms"), [(10, 60_000), (60_000, 0)], ids=["a search", "all searches"]
+)
 async def test_nobody_waits_for_long_where_no_node_takes_its_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listener, "HELD_MAX_MS", 10)
-    controller = ControllerSide()
-    async with asyncio.timeout(30), linked_broker(tmp_path, controller) as process:
-        link, port = await _told_of_one(controller)
-        async with client(port) as ann:
-            await link.close()
-            while process._link.bound:
-                await asyncio.sleep(0.005)
-            assert (await _found(ann, "billing"))[1] == ONE.node_id
-
-
-async def test_nobody_waits_where_no_node_has_taken_its_link_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    held_ms: int, doubted_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records are answered behind it, on the same connection: each search would hold them up."""
-    monkeypatch.setattr(listener, "HELD_MAX_MS", 60_000)
-    monkeypatch.setattr(listener, "DOUBTED_MAX_MS", 0)
+    monkeypatch.setattr(listener, "HELD_MAX_MS", held_ms)
+    monkeypatch.setattr(listener, "DOUBTED_MAX_MS", doubted_ms)
     controller = ControllerSide()
     async with asyncio.timeout(30), linked_broker(tmp_path, controller) as process:
         link, port = await _told_of_one(controller)

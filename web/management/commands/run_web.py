@@ -5,10 +5,10 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from kafkaserver.addresses import CannotListenError, refuse_what_cannot_be_listened_on
-from runtime.schema import why_unknown
+from runtime.schema import why_not_to_begin
 
 
 class Command(BaseCommand):
@@ -22,22 +22,12 @@ class Command(BaseCommand):
             refuse_what_cannot_be_listened_on("MUSTER_WEB_LISTEN", host.strip("[]"), int(port))
         except CannotListenError as error:
             raise CommandError(str(error)) from error
-        _refuse_a_newer_schema()
+        # A database that does not answer is told by pages, and looked at by /readyz.
+        if unknown := why_not_to_begin(connection):
+            raise CommandError(unknown)
 
         def ready(bound: int) -> None:
             self.stdout.write(f"web ready http://{host}:{bound}")
             self.stdout.flush()
 
         asyncio.run(serve(host.strip("[]"), int(port), ready))
-
-
-def _refuse_a_newer_schema() -> None:
-    """Raises CommandError. A database that does not answer is told by pages, and looked at by /readyz."""
-    try:
-        unknown = why_unknown(connection)
-    except DatabaseError:
-        return
-    finally:
-        connection.close()
-    if unknown:
-        raise CommandError(unknown)
