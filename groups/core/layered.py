@@ -18,10 +18,12 @@ class Layered(MutableMapping[K, V]):
 
     __slots__ = ("_base", "_length", "_top")
 
-    def __init__(self, base: Mapping[K, V]) -> None:
+    def __init__(self, base: Mapping[K, V], top: dict[Any, Any] | None = None) -> None:
+        """Of a copy of `base`; with a `top`, which is what changed since, `base` itself is kept as it is."""
         # Of anything: a cast is a call, and thousands are looked up here in one turn.
-        self._base: dict[Any, Any] = dict(base)
-        self._top: dict[Any, Any] = {}
+        kept: Any = base
+        self._base: dict[Any, Any] = dict(base) if top is None else kept
+        self._top: dict[Any, Any] = {} if top is None else top
         self._length: int | None = None
         """Known as soon as somebody asks, and kept from then on: a batch of commits only writes."""
 
@@ -30,12 +32,11 @@ class Layered(MutableMapping[K, V]):
         """The same entries, to be changed without a change to `before`."""
         if not isinstance(before, Layered):
             return Layered(before)
-        # Not by a call of the class: at each ping, and each answer, it would make two dictionaries in vain.
-        fork: Layered[K, V] = Layered.__new__(Layered)
+        # Nothing is made in vain: there is a fork at each ping, and at each answer.
         if len(before._top) ** 2 > len(before._base):
-            fork._base, fork._top, fork._length = before._poured(), {}, None
-        else:
-            fork._base, fork._top, fork._length = before._base, before._top.copy(), before._length
+            return Layered(before._poured(), {})
+        fork: Layered[K, V] = Layered(before._base, before._top.copy())
+        fork._length = before._length
         return fork
 
     def _poured(self) -> dict[K, V]:
