@@ -33,6 +33,11 @@ TURN_WEIGHT_MAX = 1_000
 transaction is ended by the server after two seconds. Each common event weighs 1 (ports.Subject.weight).
 """
 
+ALONE_TRIES_MAX = 2
+"""So often what fails without events is given up before they are looked at: the controller first gives up
+moves, then the sessions that it remembers.
+"""
+
 TOLD_EVERY_MS = 10_000
 TOLD_MAX = 1_000
 """How often one kind of failure of one key is told: whoever is hung up on comes again at once."""
@@ -331,11 +336,15 @@ class HeldLane:
         if left and is_guilt(error):
             if len(left) > 1:
                 log.warning("turn failed; what is guilty is looked for", lane=self.name, key=key)
-            # Each turn also decides what the one before left to it, and what time asks for.
-            _, without = await self._tried(subject, key, ())
-            if without is not None:
+            for _ in range(ALONE_TRIES_MAX):
+                # Each turn also decides what the one before left to it, and what time asks for.
+                _, without = await self._tried(subject, key, ())
+                if without is None:
+                    break
                 self._refuse(subject, key, (), without)
                 left, error = await self._tried(subject, key, left)
+                if error is None or not is_guilt(error):
+                    break
         return None if error is None else Suspects(left, error, partial(self._refuse, subject, key))
 
     async def _tried(

@@ -113,6 +113,23 @@ async def test_of_many_guilty_events_a_bounded_number_of_turns_is_taken_and_the_
         assert counters.decided <= TRIES_MAX + 3
 
 
+class Burdened(Counters):
+    """What time asks for fails until it was given up twice."""
+
+    def decide(self, key: str, state: Counter, events: Sequence[int], now: Instant) -> Decision[Added, int]:
+        if len([None for _, given_up in self.refused if not given_up]) < 2:
+            raise ValueError("not now")
+        return super().decide(key, state, events, now)
+
+
+async def test_an_event_is_not_refused_for_what_fails_without_it() -> None:
+    async with lanes_in_memory() as rig:
+        lane, counters = await rig.take(), Burdened()
+        await lane.submit_turn(counters, "orders", 3)
+        assert [tuple(events) for _, events in counters.refused] == [(), ()]
+        assert [number for _, number in counters.said] == [3]
+
+
 async def test_what_comes_during_a_search_is_decided_behind_it() -> None:
     async with lanes_in_memory() as rig:
         lane, counters = await rig.take(), Counters()
