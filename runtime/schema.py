@@ -4,6 +4,7 @@ What such a schema says in other words this program cannot know: it does not beg
 while `manage.py migrate` brings it goes on: an upgrade migrates first, then restarts one after the other.
 """
 
+from functools import cache
 from importlib.util import find_spec
 from pkgutil import iter_modules
 
@@ -43,7 +44,9 @@ def why_not_to_begin(connection: BaseDatabaseWrapper) -> str:
         connection.close()
 
 
-def _migrations_of(app: str) -> set[str]:
-    """The names of its migrations, as they lie on disk."""
+@cache
+def _migrations_of(app: str) -> frozenset[str]:
+    """The names of its migrations, as they lay on disk when somebody looked first: files may be exchanged."""
     spec = find_spec(f"{app}.migrations")
-    return {one.name for one in iter_modules(spec.submodule_search_locations)} if spec else set()
+    places = spec.submodule_search_locations if spec else None
+    return frozenset(one.name for one in iter_modules(places)) if places else frozenset()
