@@ -8,6 +8,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection
 
 from broker import listener
+from broker.process import BrokerProcess
 from muster.kafkawire.api_table import ApiKey, build, request_class
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
@@ -99,6 +100,12 @@ async def _told_of_one(controller: ControllerSide) -> tuple[ServerConnection, in
     return link, port
 
 
+async def _broken(link: ServerConnection, process: BrokerProcess) -> None:
+    await link.close()
+    while process._link.bound:
+        await asyncio.sleep(0.005)
+
+
 async def test_while_its_link_is_broken_it_names_nobody_from_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,9 +115,7 @@ async def test_while_its_link_is_broken_it_names_nobody_from_before(
     async with asyncio.timeout(30), linked_broker(tmp_path, controller) as process:
         link, port = await _told_of_one(controller)
         async with client(port) as ann:
-            await link.close()
-            while process._link.bound:
-                await asyncio.sleep(0.005)
+            await _broken(link, process)
             asked = asyncio.create_task(_found(ann, "billing"))
             link, _ = await controller.bind()
             assert not asked.done()
@@ -131,7 +136,5 @@ async def test_nobody_waits_for_long_where_no_node_takes_its_link(
     async with asyncio.timeout(30), linked_broker(tmp_path, controller) as process:
         link, port = await _told_of_one(controller)
         async with client(port) as ann:
-            await link.close()
-            while process._link.bound:
-                await asyncio.sleep(0.005)
+            await _broken(link, process)
             assert (await _found(ann, "billing"))[1] == ONE.node_id
