@@ -14,7 +14,7 @@ from muster.kafkawire.api_table import (
     read_request,
     response_class,
 )
-from muster.kafkawire.fields import count, text
+from muster.kafkawire.fields import NO_TAGS, NOT_THROTTLED, count, text
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
 
@@ -27,8 +27,6 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 _MANY_KEYS_SINCE: Final = 4
 
-NO_TAGS: Final = b"\0"
-_NOT_THROTTLED: Final = bytes(4)
 _INT: Final = struct.Struct(">i")
 _PORT_AND_ERROR: Final = struct.Struct(">ih")
 
@@ -91,7 +89,7 @@ def _many(view: MetadataView, key_type: int, keys: Sequence[str]) -> bytes:
         if shard not in tails:
             tails[shard] = _tail(find(view, _MANY_KEYS_SINCE, key_type, key))
         answers += (text(key, flexible=True), tails[shard])
-    return b"".join((_NOT_THROTTLED, count(len(keys), flexible=True), *answers, NO_TAGS))
+    return b"".join((NOT_THROTTLED, count(len(keys), flexible=True), *answers, NO_TAGS))
 
 
 def _tail(found: Found) -> bytes:

@@ -5,13 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gateway.translation.offsets import Topics
-from kafkaserver.finding import NO_TAGS
 from muster.kafkawire.api_table import ApiKey, build, is_flexible, part, response_class
-from muster.kafkawire.fields import count, text
+from muster.kafkawire.fields import NO_TAGS, NOT_THROTTLED, count, text
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
-_NOT_THROTTLED: Final = bytes(4)
 _ERROR: Final = struct.Struct(">h")
 
 
@@ -23,7 +21,7 @@ def deleted_groups(version: int, outcomes: Mapping[str, ErrorCode]) -> bytes:
     flexible = is_flexible(ApiKey.DELETE_GROUPS, version)
     tags = NO_TAGS if flexible else b""
     told = (text(name, flexible) + _ERROR.pack(error) + tags for name, error in outcomes.items())
-    return b"".join((_NOT_THROTTLED, count(len(outcomes), flexible), *told, tags))
+    return b"".join((NOT_THROTTLED, count(len(outcomes), flexible), *told, tags))
 
 
 def named_partitions(

@@ -5,14 +5,12 @@ from typing import Any, Final
 
 from coordinator.describing import DescribedGroup, ListedGroup
 from kafkaserver.cluster_answers import OPERATIONS_NOT_ASKED
-from kafkaserver.finding import NO_TAGS
 from muster.kafkawire.api_table import ApiKey, build, encode_body, is_flexible, part, response_class
-from muster.kafkawire.fields import count
+from muster.kafkawire.fields import NO_TAGS, NOT_THROTTLED, count
 from muster.kernel.error_codes import ErrorCode
 
 ABSENCE_IS_AN_ERROR_SINCE: Final = 6
 _THROTTLED_SINCE: Final = 1
-_NOT_THROTTLED: Final = bytes(4)
 GROUP_TYPE: Final = "classic"
 """Of every group: another type would make tools ask in a newer protocol, which nobody here answers."""
 
@@ -25,7 +23,7 @@ def not_asked(_group_id: str) -> int:
 def describe_answer(version: int, groups: Sequence[bytes]) -> bytes:
     """The body with all groups, each as `described_group` has worded it."""
     flexible = is_flexible(ApiKey.DESCRIBE_GROUPS, version)
-    head = _NOT_THROTTLED if version >= _THROTTLED_SINCE else b""
+    head = NOT_THROTTLED if version >= _THROTTLED_SINCE else b""
     return b"".join((head, count(len(groups), flexible), *groups, NO_TAGS if flexible else b""))
 
 

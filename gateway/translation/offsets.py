@@ -10,9 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from groups.core.state import NO_NOTE, GroupRows
 from kafkaserver.cluster_answers import TopicView
-from kafkaserver.finding import NO_TAGS
 from muster.kafkawire.api_table import ApiKey, RequestHeader, is_flexible
-from muster.kafkawire.fields import count, text
+from muster.kafkawire.fields import NO_TAGS, NOT_THROTTLED, count, text
 from muster.kafkawire.offset_commits import OffsetCommitRequest
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
@@ -29,7 +28,6 @@ THROTTLED_SINCE: Final = 3
 EPOCH_SINCE: Final = 5
 ABSENCE_IS_TOLD_SINCE: Final = 9
 
-_NOT_THROTTLED: Final = bytes(4)
 _PLACE: Final = struct.Struct(">iq")
 _PLACE_AND_EPOCH: Final = struct.Struct(">iqi")
 _ERROR: Final = struct.Struct(">h")
@@ -123,7 +121,7 @@ def offsets_answer(version: int, groups: Sequence[bytes]) -> bytes:
     """The body with all groups, each as `worded_offsets` has worded it; before version 8 there is one."""
     if version < MANY_GROUPS_SINCE:
         return groups[0]
-    return b"".join((_NOT_THROTTLED, count(len(groups), flexible=True), *groups, NO_TAGS))
+    return b"".join((NOT_THROTTLED, count(len(groups), flexible=True), *groups, NO_TAGS))
 
 
 def worded_offsets(version: int, asked: AskedOffsets, told: FoundOffsets | ErrorCode) -> bytes:
@@ -148,7 +146,7 @@ def worded_offsets(version: int, asked: AskedOffsets, told: FoundOffsets | Error
     if version >= MANY_GROUPS_SINCE:
         head = text(asked.group_id, flexible)
     else:
-        head = _NOT_THROTTLED if version >= THROTTLED_SINCE else b""
+        head = NOT_THROTTLED if version >= THROTTLED_SINCE else b""
     return b"".join((head, count(len(found), flexible), topics, tail))
 
 

@@ -17,6 +17,7 @@ from muster.kafkawire.api_table import (
     response_class,
     shortened,
 )
+from muster.kafkawire.fields import NOT_THROTTLED
 from muster.kafkawire.numbers import uvarint
 from muster.kernel.config_descriptions import Description
 from muster.kernel.error_codes import ErrorCode
@@ -27,7 +28,6 @@ MOST_ANSWER_BYTES: Final = 32 * 1024 * 1024
 _HEAD: Final = struct.Struct(">h")
 _KIND: Final = struct.Struct(">b")
 _LENGTH: Final = struct.Struct(">h")
-_NO_THROTTLE: Final = bytes(4)
 
 
 class DescribedConfigs:
@@ -69,7 +69,7 @@ class DescribedConfigs:
         count = len(self._results)
         head = uvarint(count + 1) if self._flexible else struct.pack(">i", count)
         end = b"\x00" if self._flexible else b""
-        body = b"".join((_NO_THROTTLE, head, *self._results, end))
+        body = b"".join((NOT_THROTTLED, head, *self._results, end))
         return frame_reply(ApiKey.DESCRIBE_CONFIGS, self._version, self._correlation_id, body)
 
     def _put(self, kind: int, name: str, error: ErrorCode, text: str | None, entries: bytes) -> None:

@@ -1,8 +1,14 @@
 """This room writes the fields of a frame by hand, as flexible versions hold them or as older ones do."""
 
 import struct
+from typing import Final
 
 from muster.kafkawire.numbers import uvarint
+
+NO_TAGS: Final = b"\0"
+"""Behind each structure of a flexible version."""
+NOT_THROTTLED: Final = bytes(4)
+"""`throttle_time_ms`."""
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
