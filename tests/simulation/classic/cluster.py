@@ -58,14 +58,14 @@ class KafkaNode(Node):
         decide, revive, settle, preload = groups.decide, groups.revive, groups.settle, groups.preload
 
         def decided(key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant) -> Any:
-            self.decision = cast(GroupDecision, decide(key, state, events, now))
+            self.decision, self.decided_on = cast(GroupDecision, decide(key, state, events, now)), events
             checks.decided(self, self.decision)
             checks.left_a_trace(self, state, events, now, self.decision)
             return self.decision
 
         def revived(key: str, loaded: GroupRows, now: Instant) -> Any:
             state, decision = revive(key, loaded, now)
-            self.decision = cast(GroupDecision, decision)
+            self.decision, self.decided_on = cast(GroupDecision, decision), ()
             checks.loaded()
             return state, decision
 

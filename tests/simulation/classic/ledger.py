@@ -177,7 +177,7 @@ class Ledger:
 
     def turn(self, node: Node, before: GroupRows, turn: Sequence[Any], rows: GroupRows) -> None:
         """A turn is durable."""
-        events = node.groups._deciding.get(rows.group_id, ())
+        events = node.decided_on
         by_itself = not any(isinstance(event, ASKED_FOR) for event in events)
         for record in turn:
             match record:

@@ -37,7 +37,7 @@ class Ageing:
 
     def turn(self, node: Node, turn: Sequence[Any], before: GroupRows, rows: GroupRows) -> None:
         """A turn is durable, in which nobody asked for a deletion."""
-        events = node.groups._deciding.get(rows.group_id, ())
+        events = node.decided_on
         for record in turn:
             if isinstance(record, records.OffsetsDeleted):
                 for partition in each_partition(record.partitions):

@@ -156,7 +156,7 @@ class Checks(TurnChecks):
 
     def committed(self, node: Node, turn: Sequence[Any], before: GroupRows, rows: GroupRows) -> None:
         super().committed(node, turn, before, rows)
-        by_itself = goes_by_itself(node.groups._deciding.get(rows.group_id, ()))
+        by_itself = goes_by_itself(node.decided_on)
         if by_itself:
             self.ageing.turn(node, turn, before, rows)
         self.world.forbid(

@@ -68,6 +68,7 @@ class Node:
         self.store = (AgedStore if self.world.is_ageing else self.store_kind)(self)
         self.database = NodesDatabase(self.world.rows, self)
         self.decision: GroupDecision | None = None
+        self.decided_on: Sequence[GroupEvent] = ()
         self.lines: dict[str, Line] = {}
         self.loop.perform(self._begin)
 
@@ -285,13 +286,13 @@ class Node:
         commit_batch = service._commits.committed
 
         def decided(key: str, state: GroupState, events: Sequence[GroupEvent], now: Instant) -> Any:
-            self.decision = cast(GroupDecision, decide(key, state, events, now))
+            self.decision, self.decided_on = cast(GroupDecision, decide(key, state, events, now)), events
             cluster.checks.left_a_trace(self, state, events, now, self.decision)
             return self.decision
 
         def revived(key: str, loaded: GroupRows, now: Instant) -> Any:
             state, decision = revive(key, loaded, now)
-            self.decision = cast(GroupDecision, decision)
+            self.decision, self.decided_on = cast(GroupDecision, decision), ()
             return state, decision
 
         def settled(key: str, state: GroupState, decision: Any) -> None:
