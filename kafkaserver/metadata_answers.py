@@ -45,9 +45,6 @@ AT_ONCE: Final = 500
 LOOKED_THROUGH: Final = 20_000
 """So many are looked through for a lost leader, in about a millisecond; a longer answer waits for nobody."""
 
-MOST_REMEMBERED: Final = 10_000
-"""Connections that have asked for topics by name."""
-
 _NO_ID: Final = bytes(16)
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
@@ -78,7 +75,6 @@ class MetadataHandler:
         self._missed = missed or MissedBrokers()
         self._newer = newer
         self._finds_nodes = finds_nodes
-        self._asked: dict[str, None] = {}
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Answer what fits into one slice now, everything else beside the loop. Raises MalformedFrame.
@@ -99,13 +95,8 @@ class MetadataHandler:
 
     def _is_again(self, answer: "MetadataAnswer", reply: Reply) -> bool:
         """True if this connection has asked before for topics by name, and would be told of a leader now."""
-        if not answer.is_by_name or not answer.is_led_by(answer.view.brokers):
-            return False
-        known = reply.peer in self._asked
-        self._asked[reply.peer] = None
-        if len(self._asked) > MOST_REMEMBERED:
-            del self._asked[next(iter(self._asked))]
-        return known
+        would_be_told = answer.is_by_name and answer.is_led_by(answer.view.brokers)
+        return would_be_told and self._missed.asks_again(reply.peer)
 
     def _list_fenced(self, answer: "MetadataAnswer") -> None:
         if answer.is_by_name:

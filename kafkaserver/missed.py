@@ -6,6 +6,7 @@ partitions that it had there, which costs it another second: so the lost one sta
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -18,11 +19,18 @@ WAIT_S: Final = 0.3
 HEARD_WITHIN_S: Final = 0.02
 """A process that is killed loses its connections one after the other: so long until all have heard of it."""
 
+HELD_AGAIN_S: Final = 0.5
+"""So long a connection that was held up for that is not held up again: an admin client asks who leads before
+each of thousands of questions, and one that misses its leader looks again a second later."""
+
 LISTED_S: Final = 3.0
 """So long a fenced broker is listed to who asks for topics by name: every client looks once a second."""
 
 MOST_WAITING: Final = 1_000
 """Answers of one door that wait; who comes beyond them is told what is known."""
+
+MOST_REMEMBERED: Final = 10_000
+"""Connections that have asked for topics by name."""
 
 
 class MissedBrokers:
@@ -35,6 +43,7 @@ class MissedBrokers:
         self._fenced: dict[int, tuple[BrokerView, float]] = {}
         self._view = MetadataView()
         self._news = asyncio.Event()
+        self._held: dict[str, float] = {}
         self.waiting = 0
         """Answers that wait now."""
 
@@ -74,6 +83,19 @@ class MissedBrokers:
     def may_wait(self) -> bool:
         """False while as many answers wait as may."""
         return self.waiting < MOST_WAITING
+
+    def asks_again(self, peer: str) -> bool:
+        """Whether this connection has asked before who leads: it may know of a loss before this door does.
+
+        True once in `HELD_AGAIN_S`, and of what comes while that one is held up.
+        """
+        now, known = self._clock(), peer in self._held
+        if known and HEARD_WITHIN_S <= now - self._held[peer] < HELD_AGAIN_S:
+            return False
+        self._held[peer] = now if known else -math.inf
+        if len(self._held) > MOST_REMEMBERED:
+            del self._held[next(iter(self._held))]
+        return known
 
     async def until_known(self, names_a_lost_leader: Callable[[], bool]) -> None:
         """Return as soon as it does not any more, which each new view may bring; at latest `WAIT_S` after

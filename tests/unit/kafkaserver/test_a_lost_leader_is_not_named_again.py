@@ -39,6 +39,8 @@ class Door:
         self.view = BEFORE
         self.missed.see(BEFORE)
         self.metadata = MetadataHandler(lambda: self.view, Later(), self.missed)
+        self.held_up: list[bool] = []
+        """Of each question, whether it was not answered at once."""
 
     def tell(self, view: MetadataView) -> None:
         self.view = view
@@ -46,6 +48,7 @@ class Door:
 
     def handle(self, header: RequestHeader, request: memoryview, reply: Any) -> None:
         self.metadata.handle(header, request, reply)
+        self.held_up.append(bool(self.metadata._later._tasks))
 
 
 class Ann:
@@ -137,6 +140,33 @@ async def test_who_asks_again_is_told_when_the_door_has_had_time_to_hear_of_a_lo
         await until(lambda: door.missed.waiting == 1)
         door.tell(ELECTED)
         assert await ann.hear() == (2, [2, 1])
+        await ann.leave()
+
+
+async def test_who_asks_without_end_is_held_up_now_and_then() -> None:
+    """As an admin client does that looks at the offsets of thousands of groups."""
+    door = Door()
+    async with asyncio.timeout(10), served(door.handle) as (_server, port):
+        ann = await _coming(port)
+        for _ in range(50):
+            assert await ann.told("orders") == (1, [1, 2])
+            door.now_s += room.HELD_AGAIN_S / 16
+        assert [number for number, held_up in enumerate(door.held_up) if held_up] == [1, 17, 33, 49]
+        await ann.leave()
+
+
+async def test_what_comes_while_a_connection_is_held_up_waits_as_well() -> None:
+    door = Door()
+    async with asyncio.timeout(10), served(door.handle) as (_server, port):
+        ann = await _coming(port)
+        assert await ann.told("orders") == (1, [1, 2])
+        ann.ask("orders")
+        ann.ask("orders")
+        await until(lambda: len(door.metadata._later._tasks) == 2)
+        door.missed.lose(1)
+        await until(lambda: door.missed.waiting == 2)
+        door.tell(ELECTED)
+        assert [await ann.hear() for _ in range(2)] == [(2, [2, 1])] * 2
         await ann.leave()
 
 
