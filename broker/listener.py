@@ -27,7 +27,7 @@ from kafkaserver.admin.reassignments import ReassignmentHandlers
 from kafkaserver.admin.topics import TopicHandlers
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster
-from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator
+from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator, asks_for_a_group
 from kafkaserver.guard import Guard
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits
@@ -38,7 +38,7 @@ from kafkaserver.quotas import ClientQuotas
 from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
-from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
+from muster.kafkawire.api_table import ApiKey, RequestHeader
 from muster.messages.link.callers import CallerRow
 
 DOUBTED_MAX_MS: Final = 15_000
@@ -184,11 +184,11 @@ class ClientListener:
         reply.send(answer_describe_cluster(self._plane.view, header, frame, operations))
 
     def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        if self._owners_told.is_set() or asyncio.get_running_loop().time() >= self._doubted_until:
+        are_known = self._owners_told.is_set() or asyncio.get_running_loop().time() >= self._doubted_until
+        # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.
+        if are_known or not asks_for_a_group(header, frame):
             reply.send(answer_find_coordinator(self._plane.view, header, frame))
         else:
-            # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.
-            read_request(header, frame)
             self._later.start(reply, self._find_later(header, memoryview(bytes(frame)), reply))
 
     async def _find_later(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:

@@ -29,7 +29,7 @@ from kafkaserver.admin.reassignments import ReassignmentHandlers
 from kafkaserver.admin.topics import TopicHandlers
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster
-from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator
+from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator, asks_for_a_group
 from kafkaserver.guard import Guard
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits, client_limits
@@ -242,11 +242,10 @@ class NodeListener:
 
     def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         self._node.doubt_owner()
-        if self._all_are_owned():
+        # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.
+        if self._all_are_owned() or not asks_for_a_group(header, frame):
             reply.send(answer_find_coordinator(self._cluster.view(), header, frame))
         else:
-            # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.
-            read_request(header, frame)
             self._later.start(reply, self._find_later(header, memoryview(bytes(frame)), reply))
 
     async def _find_later(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:

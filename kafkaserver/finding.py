@@ -57,6 +57,11 @@ def find(view: MetadataView, version: int, key_type: int, key: str) -> Found:
     return Found(ErrorCode.NONE, None, owner.broker_id, owner.host, owner.port)
 
 
+def asks_for_a_group(header: RequestHeader, frame: memoryview) -> bool:
+    """Whether who owns groups has a part in the answer. Raises MalformedFrame, FrameTooLarge."""
+    return bool(getattr(read_request(header, frame), "key_type", GROUP) == GROUP)
+
+
 def answer_find_coordinator(view: MetadataView, header: RequestHeader, frame: memoryview) -> bytes:
     """One answer for the one key up to version 3, one for each key since (conformance 154).
 

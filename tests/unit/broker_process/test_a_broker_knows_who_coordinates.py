@@ -9,6 +9,7 @@ from websockets.asyncio.server import ServerConnection
 
 from broker import listener
 from broker.process import BrokerProcess
+from kafkaserver.finding import GROUP, TRANSACTION
 from muster.kafkawire.api_table import ApiKey, build, request_class
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
@@ -23,9 +24,9 @@ TWO = NodeRow("node-2", "ws://127.0.0.1:2", 10_002, "[::1]:9292")
 WITHOUT_KAFKA = NodeRow("node-3", "ws://127.0.0.1:3", 10_003)
 
 
-async def _found(ann: Client, group: str) -> tuple[int, int, str, int]:
+async def _found(ann: Client, key: str, key_type: int = GROUP) -> tuple[int, int, str, int]:
     shape = request_class(ApiKey.FIND_COORDINATOR, 3)
-    body = await ann.ask(ApiKey.FIND_COORDINATOR, 3, build(shape, key=group, key_type=0))
+    body = await ann.ask(ApiKey.FIND_COORDINATOR, 3, build(shape, key=key, key_type=key_type))
     return int(body.error_code), int(body.node_id), body.host, body.port
 
 
@@ -138,3 +139,17 @@ async def test_nobody_waits_for_long_where_no_node_takes_its_link(
         async with client(port) as ann:
             await _broken(link, process)
             assert (await _found(ann, "billing"))[1] == ONE.node_id
+
+
+async def test_who_asks_for_transactions_waits_for_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are refused whoever owns which groups."""
+    monkeypatch.setattr(listener, "HELD_MAX_MS", 60_000)
+    controller = ControllerSide()
+    async with asyncio.timeout(30), linked_broker(tmp_path, controller) as process:
+        link, port = await _told_of_one(controller)
+        async with client(port) as ann:
+            await _broken(link, process)
+            refused, *_ = await _found(ann, "payments", TRANSACTION)
+            assert refused == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway import listener
+from kafkaserver.finding import TRANSACTION
 from muster.kafkawire.api_table import ApiKey
 from muster.kernel.shards import shard_of
 from runtime.ports import LiveNode, shard_lane
@@ -16,6 +17,7 @@ FIND = ApiKey.FIND_COORDINATOR
 MINE, OTHER = "readers", "writers"
 NODE = LiveNode("a-run", "node-1", "ws://one", node_id=10_001, kafka="one:9302")
 NOT_AVAILABLE = 15
+INVALID_REQUEST = 42
 FOR_EVER = 1 << 30
 
 
@@ -70,3 +72,14 @@ async def test_what_cannot_be_read_waits_for_nothing(monkeypatch: pytest.MonkeyP
         ann = await door.peer()
         with pytest.raises(asyncio.IncompleteReadError):
             await ann.exchange(bytes(frame(FIND, 3, key_type=0, key=MINE))[:-3])
+
+
+async def test_who_asks_for_transactions_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused whoever owns which groups."""
+    monkeypatch.setattr(listener, "HELD_MAX_MS", FOR_EVER)
+    async with kafka_door() as door:
+        Owners(door, monkeypatch)
+        ann = await door.peer()
+        async with asyncio.timeout(10):
+            [refused] = (await ann.ask(FIND, 4, key_type=TRANSACTION, coordinator_keys=(MINE,))).coordinators
+        assert int(refused.error_code) == INVALID_REQUEST
