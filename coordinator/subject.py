@@ -397,6 +397,7 @@ class Groups:
         self._deciding.pop(key, None)
         # What it was told last may not have been written.
         self._history.pop(key, None)
+        self._made_up_ms.pop(key, None)
         state = self.states.pop(key, None)
         if state is not None:
             self._unloaded.add(key)

@@ -88,3 +88,14 @@ async def test_whose_turn_was_being_written_during_a_stop_is_pinged_in_time_as_w
         assert service._groups.states[KEY] is state
         rig.store.gate.set()
         await eventually(lambda: any(isinstance(one, PingRequest) for one in ann.said))
+
+
+async def test_a_group_that_left_the_cache_leaves_nothing_of_it_behind() -> None:
+    """Anybody may name any group; what is loaded again begins anew."""
+    async with Shards([readers(ann=[0])]) as rig:
+        service = await rig.serve(KEY)
+        await rig.registered(KEY, "ann")
+        service.thaw(60_000)
+        await eventually(lambda: KEY in service._groups._made_up_ms)
+        service._groups.drop(KEY)
+        assert not service._groups._made_up_ms
