@@ -4,9 +4,12 @@ What such a schema says in other words this program cannot know: it does not beg
 while `manage.py migrate` brings it goes on: an upgrade migrates first, then restarts one after the other.
 """
 
+import ast
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import iter_modules
+from typing import TypeAlias
 
 from django.apps import apps
 from django.db import DatabaseError
@@ -14,6 +17,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 
 NAMED_AT_MOST = 3
+
+Migration: TypeAlias = tuple[str, str]
+"""Its app's label, and its name."""
 
 
 def why_unknown(connection: BaseDatabaseWrapper) -> str:
@@ -23,8 +29,9 @@ def why_unknown(connection: BaseDatabaseWrapper) -> str:
     what it imports. Raises DatabaseError.
     """
     applied = MigrationRecorder(connection).applied_migrations()
-    ours = {config.label: _migrations_of(config.name) for config in apps.get_app_configs()}
-    unknown = sorted(f"{app}.{name}" for app, name in applied if app in ours and name not in ours[app])
+    ours = {config.label: _migrations_of(config.label, config.name) for config in apps.get_app_configs()}
+    known = frozenset[Migration]().union(*ours.values())
+    unknown = sorted(f"{app}.{name}" for app, name in applied.keys() - known if app in ours)
     if not unknown:
         return ""
     more = f" and {len(unknown) - NAMED_AT_MOST} more" if len(unknown) > NAMED_AT_MOST else ""
@@ -45,8 +52,25 @@ def why_not_to_begin(connection: BaseDatabaseWrapper) -> str:
 
 
 @cache
-def _migrations_of(app: str) -> frozenset[str]:
-    """The names of its migrations, as they lay on disk when somebody looked first: files may be exchanged."""
+def _migrations_of(label: str, app: str) -> frozenset[Migration]:
+    """Its migrations, and those that one of them replaces, as they lay on disk when somebody looked first:
+    files may be exchanged.
+    """
     spec = find_spec(f"{app}.migrations")
     places = spec.submodule_search_locations if spec else None
-    return frozenset(one.name for one in iter_modules(places)) if places else frozenset()
+    names = [one.name for one in iter_modules(places)] if places else []
+    files = [Path(place, f"{name}.py") for place in places or () for name in names]
+    replaced = (pair for file in files if file.is_file() for pair in _replaced_by(file))
+    return frozenset([*((label, name) for name in names), *replaced])
+
+
+def _replaced_by(migration: Path) -> list[Migration]:
+    """What a squashed migration stands for, also when the files of that are gone; read, not imported."""
+    text = migration.read_text(encoding="utf-8")
+    if "replaces" not in text:
+        return []
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Assign(targets=[ast.Name("replaces")], value=ast.expr() as value):
+                return [(label, name) for label, name in ast.literal_eval(value)]
+    return []

@@ -4,12 +4,18 @@ import os
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 
 import psycopg
 import pytest
+from django.conf import settings
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import override_settings
 
 from runtime import cluster
 from runtime.postgres import open_connection
+from runtime.schema import why_unknown
 from tests.conformance.databases import LANES
 from tests.integration.runtime.conftest import ROOT
 
@@ -24,8 +30,8 @@ EARLIER = (
 
 @pytest.fixture
 def database(fresh_database: str) -> str:
-    with open_connection(fresh_database, "muster-test") as connection:
-        cluster.initialise(connection, uuid.uuid4(), LANES)
+    with open_connection(fresh_database, "muster-test") as direct:
+        cluster.initialise(direct, uuid.uuid4(), LANES)
     return fresh_database
 
 
@@ -41,10 +47,10 @@ def database(fresh_database: str) -> str:
     ],
 )
 def test_a_node_ends_and_says_what_is_wrong(database: str, change: str, why: str) -> None:
-    with psycopg.connect(database) as connection:
+    with psycopg.connect(database) as direct:
         # What apps that are not ours have applied is theirs.
-        connection.execute(OF_NOBODY)
-        connection.execute(change)
+        direct.execute(OF_NOBODY)
+        direct.execute(change)
     done = subprocess.run(
         [sys.executable, "manage.py", "run_node"],
         cwd=ROOT,
@@ -55,3 +61,24 @@ def test_a_node_ends_and_says_what_is_wrong(database: str, change: str, why: str
         check=False,
     )
     assert (done.returncode, done.stderr.strip().splitlines()[-1]) == (1, f"CommandError: {why}")
+
+
+def test_what_a_squashed_migration_stands_for_is_no_later_one(
+    fresh_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of what it replaces may be gone, while the database has applied these."""
+    migrations = tmp_path / "squashed_app" / "migrations"
+    migrations.mkdir(parents=True)
+    for folder in (migrations.parent, migrations):
+        folder.joinpath("__init__.py").touch()
+    migrations.joinpath("0001_squashed_0002.py").write_text(
+        "from django.db import migrations\n\n\nclass Migration(migrations.Migration):\n"
+        "    replaces = [('squashed_app', '0001_first'), ('squashed_app', '0002_second')]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with override_settings(INSTALLED_APPS=[*settings.INSTALLED_APPS, "squashed_app"]):
+        for name in ("0001_first", "0002_second"):
+            MigrationRecorder(connection).record_applied("squashed_app", name)
+        assert why_unknown(connection) == ""
+        MigrationRecorder(connection).record_applied("squashed_app", "0003_later")
+        assert "squashed_app.0003_later:" in why_unknown(connection)
