@@ -157,7 +157,8 @@ class ClusterOfNode:
             waiting, self._waiting = self._waiting, []
             try:
                 learnt = await self._node.query(partial(_look, above=self._known.version))
-                self._known.learn(*learnt)
+                # A death concerns all of a hundred thousand partitions, which would hold the loop for 0.1 s.
+                await asyncio.to_thread(self._known.learn, *learnt)
                 self.is_known = True
                 self.looks += 1
                 _, brokers, *_ = learnt

@@ -89,9 +89,9 @@ class KnownCluster:
     ) -> None:
         """Take over all brokers, topics and failed logs, and the partitions that changed.
 
-        `metadata_version`: of the cluster, before any of these was read.
+        `metadata_version`: of the cluster, before any of these was read. Whoever reads meanwhile, in another
+        thread, is told what was known before, until all of it is.
         """
-        self.metadata_version = max(self.metadata_version, metadata_version)
         touched = self._learn_failed(failed)
         topic_id: UUID | None = None
         rows: dict[int, KnownPartition] = {}
@@ -122,6 +122,7 @@ class KnownCluster:
             topic_id: rows for topic_id, rows in self._partitions.items() if topic_id in self._topics
         }
         self._base = MetadataView.of(cluster_id, views, self._topics.values(), fenced=fenced)
+        self.metadata_version = max(self.metadata_version, metadata_version)
 
     def _learn_failed(self, failed: Iterable[FailedLogs]) -> set[UUID]:
         """The topics of which other logs have failed than before."""

@@ -1,5 +1,6 @@
 """What a node tells of brokers, leaders and nodes follows the rows that it read, and what changed since."""
 
+from collections.abc import Iterator
 from uuid import UUID
 
 from gateway.translation.cluster import (
@@ -102,3 +103,19 @@ def test_partitions_that_are_alike_have_one_view() -> None:
     first, second, third, fourth = known.topics["orders"].partitions
     assert first is second is third
     assert fourth == PartitionView(-1, 0, (), ())
+
+
+def test_what_is_being_learnt_in_another_thread_is_not_told_before_all_of_it_is() -> None:
+    known = learnt()
+    told = []
+
+    def topics() -> Iterator[KnownTopic]:
+        for topic in TOPICS:
+            told.append((known.metadata_version, known.view((), {}).partition("orders", 0)))
+            yield topic
+
+    before = known.metadata_version, known.view((), {}).partition("orders", 0)
+    known.learn("a-cluster", (TWO,), topics(), [KnownPartition(ORDERS, 0, (1, 2), 2, 4, (2,), 7)], (), 7)
+    assert told == [before, before]
+    assert known.metadata_version == 7
+    assert known.view((), {}).partition("orders", 0) == PartitionView(2, 4, (1, 2), (2,))
