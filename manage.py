@@ -19,7 +19,7 @@ def main() -> None:
     # This product has no other settings module, whatever the shell was told for another one.
     os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
     from django.core.management import execute_from_command_line
-    from django.db import OperationalError, ProgrammingError
+    from django.db import DataError, OperationalError, ProgrammingError
     from psycopg import OperationalError as LinkError
     from psycopg.errors import UndefinedTable
 
@@ -29,10 +29,17 @@ def main() -> None:
         if command == "run_node":
             use_what_is_compiled(os.environ)
         execute_from_command_line(sys.argv)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except EOFError:
+        sys.exit(f"manage.py {command}: nothing was typed, and nothing was done.")
     except SettingError as error:
         sys.exit(f"manage.py: {error}")
     except (OperationalError, LinkError, ConnectionLost) as error:
         sys.exit(f"manage.py {command}: {described(error)}")
+    except DataError as error:
+        # A name that is longer than its column.
+        sys.exit(f"manage.py {command}: {str(error).strip()}; nothing was done.")
     except ProgrammingError as error:
         if not isinstance(error.__cause__, UndefinedTable):
             raise

@@ -28,6 +28,7 @@ from runtime.ports import is_unable_behind
 
 __all__ = [
     "Caller",
+    "LockedOut",
     "TokenMap",
     "TokenNameTaken",
     "bearer",
@@ -71,6 +72,10 @@ _LIVES_ONE_OF = f"""
 
 class TokenNameTaken(Exception):
     """A living token of this name exists and `replace` was not asked for."""
+
+
+class LockedOut(Exception):
+    """Every door is shut to the person of this name: no link would open one."""
 
 
 def create_token(
@@ -279,15 +284,20 @@ def may_enter(name: str, *, allowed: bool) -> bool:
     return bool(found)
 
 
-def make_login_link(name: str, role: Role) -> str:
-    """A one-time secret that signs in the person `name`, made with `role` if new, for ten minutes."""
-    user = get_user_model().objects.filter(username=name).first() or create_user(name, role, None)
+def make_login_link(name: str, role: Role) -> tuple[str, bool]:
+    """A one-time secret that signs in the person `name` for ten minutes, and whether they are new: then they
+    are made with `role`. Raises LockedOut.
+    """
+    known = get_user_model().objects.filter(username=name).first()
+    user = known or create_user(name, role, None)
+    if role_of(user) is None:
+        raise LockedOut(name)
     secret = secrets.token_urlsafe(SECRET_BYTES)
     expires_at = timezone.now() + timedelta(milliseconds=LOGIN_LINK_MS)
     LoginLink.objects.filter(expires_at__lt=timezone.now() - timedelta(days=1)).delete()
     LoginLink.objects.create(user=user, digest=_link_digest(secret), expires_at=expires_at)
     record("link made", name, allowed=True)
-    return secret
+    return secret, known is None
 
 
 def signed_out(name: str, address: str) -> None:

@@ -23,9 +23,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["password_file"]:
-            password = Path(options["password_file"]).read_text().strip()
+            try:
+                password = Path(options["password_file"]).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise CommandError(f"The password cannot be read: {error}") from error
         else:
             password = getpass.getpass("Password: ")
+            if getpass.getpass("Once more: ") != password:
+                raise CommandError("These were two passwords; nothing was done.")
         try:
             validate_password(password)
         except ValidationError as error:

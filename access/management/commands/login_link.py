@@ -9,21 +9,27 @@ from django.db import DatabaseError
 from django.urls import reverse
 
 from access.grants import Role
-from access.service import make_login_link
+from access.service import LockedOut, make_login_link
+
+ON_CALL = "on-call"
+"""Whom the links of a stack sign in."""
 
 
 class Command(BaseCommand):
     help = "Print the address of a link that signs in once within 10 minutes."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", default="on-call", help="the person who is signed in; made if new")
+        parser.add_argument("--user", default=ON_CALL, help="the person who is signed in; made if new")
         parser.add_argument(
             "--role", choices=["viewer", "operator", "admin"], default="operator", help="of a new person"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        name = options["user"]
         try:
-            secret = make_login_link(options["user"], Role(options["role"]))
+            secret, is_new = make_login_link(name, Role(options["role"]))
+        except LockedOut as error:
+            raise CommandError(f"{name} is locked out; `manage.py lock_out {name} --undo` ends it") from error
         except DatabaseError as error:
             # Its first line: the rest is the driver's.
             reason = str(error).partition("\n")[0]
@@ -31,6 +37,8 @@ class Command(BaseCommand):
                 f"The database does not answer: {reason}. Is a stack running in MUSTER_HOME (`make status`)?"
                 " For another database set DATABASE_URL."
             ) from error
+        if is_new and name != ON_CALL:
+            self.stderr.write(f"{name} was not known: made now, as {options['role']}.")
         # By this app's own addresses: all of them would fill `make up` with pages and REST.
         path = reverse("login-once", urlconf="access.urls", args=[secret])
         self.stdout.write(settings.MUSTER_WEB_URL + path)

@@ -1,6 +1,8 @@
 """This room tests the door for people: passwords, one-time links, the bound on failures, sign out."""
 
+import contextlib
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from django.utils import timezone
 from access.grants import Role
 from access.login_limits import FAILURES_OF_A_NAME, FAILURES_OF_AN_ADDRESS
 from access.models import AccessEvent, LoginLink, Principal
-from access.service import create_token, create_user, verify
+from access.service import create_token, create_user, may_enter, verify
 from access.sessions import IDLE_MS, LONGEST_MS
 
 pytestmark = pytest.mark.django_db
@@ -164,6 +166,41 @@ def test_a_link_without_its_database_is_a_sentence(client: Client, monkeypatch: 
     monkeypatch.setattr("access.management.commands.login_link.make_login_link", nobody_answers)
     with pytest.raises(CommandError, match=r"connection refused\. Is a stack"):
         call_command("login_link")
+
+
+def test_a_link_for_a_name_that_nobody_bears_says_whom_it_made(capsys: pytest.CaptureFixture[str]) -> None:
+    for said in ("mirra was not known: made now, as operator.", ""):
+        call_command("login_link", "--user", "mirra")
+        assert capsys.readouterr().err.strip() == said
+
+
+def test_who_is_locked_out_is_given_no_link(capsys: pytest.CaptureFixture[str]) -> None:
+    link(capsys)
+    may_enter("mira", allowed=False)
+    with pytest.raises(CommandError, match=r"mira is locked out; `manage.py lock_out mira --undo`"):
+        call_command("login_link", "--user", "mira")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [((PASSWORD, PASSWORD), ""), ((PASSWORD, PASSWORD + "s"), "two passwords")]
+)
+def test_a_password_is_typed_twice(
+    typed: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = list(typed)
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: left.pop(0))
+    with pytest.raises(CommandError, match=said) if said else contextlib.nullcontext():
+        call_command("create_user", "ann", "--role", "viewer")
+    assert Principal.objects.filter(name="ann").exists() == (not said)
+
+
+def test_a_password_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
+    words = ("create_user", "ann", "--role", "viewer", "--password-file")
+    with pytest.raises(CommandError, match=r"The password cannot be read: .*No such file"):
+        call_command(*words, str(tmp_path / "absent"))
+    (tmp_path / "password").write_text(PASSWORD, encoding="utf-8")
+    call_command(*words, str(tmp_path / "password"))
+    assert sign_in(Client()) == 302
 
 
 def test_a_link_ends_after_ten_minutes(client: Client, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,9 +16,12 @@ def end_of(database: str, *command: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "manage.py", *command],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "DATABASE_URL": database},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
+        # Without a terminal to ask at.
+        start_new_session=True,
     )
 
 
@@ -38,3 +41,19 @@ def test_a_token_ends_on_a_day_that_calendars_have(fresh_database: str, days: st
     assert ended.returncode == 1
     [line] = ended.stderr.splitlines()
     assert line.startswith("CommandError: --expires-days must be from 1 to 36500")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("create_user", "ann", "--role", "viewer"), "nothing was typed, and nothing was done."),
+        (("create_token", "a" * 151, "--role", "viewer"), "value too long"),
+    ],
+)
+def test_what_was_not_typed_or_too_long_is_a_line(
+    fresh_database: str, command: tuple[str, ...], said: str
+) -> None:
+    ended = end_of(fresh_database, *command)
+    assert ended.returncode == 1
+    assert f"manage.py {command[0]}: {said}" in ended.stderr.splitlines()[-1], ended.stderr
+    assert "Traceback" not in ended.stderr
