@@ -16,15 +16,8 @@ from broker.known_configs import ConfigsOfBroker
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver import sasl
-from kafkaserver.acls import ACL_REQUESTS
 from kafkaserver.admin import asking
-from kafkaserver.admin.brokers import BrokerHandlers
-from kafkaserver.admin.configs import ConfigHandlers
-from kafkaserver.admin.elections import ElectionHandlers
-from kafkaserver.admin.partitions import PartitionHandlers
-from kafkaserver.admin.quotas import QuotaHandlers
-from kafkaserver.admin.reassignments import ReassignmentHandlers
-from kafkaserver.admin.topics import TopicHandlers
+from kafkaserver.admin.table import admin_handlers
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster
 from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator, asks_for_a_group
@@ -79,12 +72,7 @@ class ClientListener:
         self._producer_ids = ProducerIds(controller.producer_ids)
         known = known or ClusterView(plane.broker_id)
         self._configs = ConfigsOfBroker(known, plane.topics, lambda: plane.view)
-        topics = TopicHandlers(controller, self._later, plane.clock, plane.name_of, self._configs)
-        partitions = PartitionHandlers(controller, self._later)
-        reassignments = ReassignmentHandlers(controller, self._later)
-        client_quotas = QuotaHandlers(controller, self._later)
-        brokers = BrokerHandlers(controller, self._later)
-        configs = ConfigHandlers(controller, self._configs, self._later)
+        admin = admin_handlers(controller, self._later, plane.clock, plane.name_of, self._configs)
         offsets = OffsetHandlers(plane)
         logs = LogHandlers(plane, self._later)
         self.fetches = FetchHandler(plane, WakeUps(), quotas, SessionBounds(slots=session_slots))
@@ -100,19 +88,7 @@ class ClientListener:
             ApiKey.METADATA: self._metadata_handler(missed),
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
-            ApiKey.CREATE_TOPICS: topics.create,
-            ApiKey.DELETE_TOPICS: topics.delete,
-            ApiKey.CREATE_PARTITIONS: partitions.create,
-            ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter,
-            ApiKey.LIST_PARTITION_REASSIGNMENTS: reassignments.list,
-            ApiKey.ELECT_LEADERS: ElectionHandlers(controller, self._later).elect,
-            ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe,
-            ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter,
-            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: client_quotas.describe_credentials,
-            ApiKey.UPDATE_FEATURES: brokers.update_features,
-            ApiKey.UNREGISTER_BROKER: brokers.unregister,
-            **configs.handlers,
-            **ACL_REQUESTS,
+            **admin,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             **dict.fromkeys(GROUP_REQUESTS, refuse_groups),

@@ -18,15 +18,8 @@ from gateway.questions import QuestionHandlers
 from gateway.session import KafkaSession
 from gateway.translation.records import RECORD_REQUESTS, record_refusal
 from kafkaserver import sasl
-from kafkaserver.acls import ACL_REQUESTS
-from kafkaserver.admin.brokers import BrokerHandlers
-from kafkaserver.admin.configs import ConfigHandlers
-from kafkaserver.admin.elections import ElectionHandlers
 from kafkaserver.admin.log_dirs import NO_FOLDER, answer_alter_log_dirs, answer_log_dirs
-from kafkaserver.admin.partitions import PartitionHandlers
-from kafkaserver.admin.quotas import QuotaHandlers
-from kafkaserver.admin.reassignments import ReassignmentHandlers
-from kafkaserver.admin.topics import TopicHandlers
+from kafkaserver.admin.table import admin_handlers
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster
 from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator, asks_for_a_group
@@ -77,30 +70,14 @@ class NodeListener:
         self._producer_ids = ProducerIds(self._cluster.producer_ids)
         controller = self._controller = NodeController(node, self._cluster)
         known_configs = ConfigsOfNode(node, static_configs)
-        topics = TopicHandlers(controller, self._later, node.now, self._cluster.name_of, known_configs)
-        reassignments = ReassignmentHandlers(controller, self._later)
-        client_quotas = QuotaHandlers(controller, self._later)
-        brokers = BrokerHandlers(controller, self._later)
-        configs = ConfigHandlers(controller, known_configs, self._later)
+        admin = admin_handlers(controller, self._later, node.now, self._cluster.name_of, known_configs)
         self._handlers: dict[int, Handler] = {
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.METADATA: self._metadata_handler(),
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
-            ApiKey.CREATE_TOPICS: topics.create,
-            ApiKey.DELETE_TOPICS: topics.delete,
-            ApiKey.CREATE_PARTITIONS: PartitionHandlers(controller, self._later).create,
-            ApiKey.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter,
-            ApiKey.LIST_PARTITION_REASSIGNMENTS: reassignments.list,
-            ApiKey.ELECT_LEADERS: ElectionHandlers(controller, self._later).elect,
-            ApiKey.DESCRIBE_CLIENT_QUOTAS: client_quotas.describe,
-            ApiKey.ALTER_CLIENT_QUOTAS: client_quotas.alter,
-            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: client_quotas.describe_credentials,
-            ApiKey.UPDATE_FEATURES: brokers.update_features,
-            ApiKey.UNREGISTER_BROKER: brokers.unregister,
-            **configs.handlers,
-            **ACL_REQUESTS,
+            **admin,
             ApiKey.JOIN_GROUP: members.join,
             ApiKey.SYNC_GROUP: members.sync,
             ApiKey.LEAVE_GROUP: members.leave,
