@@ -1,21 +1,20 @@
 """This room gathers everything that the page of one group shows."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
 from controller.leases import LeaseHolder, holder_of
 from controller.standing import ClusterStanding
-from groups import queries
+from groups import member_rows, queries
 from groups.classic_page import ClassicFacts, facts_of
-from groups.core.consumer_protocol import Subscription
 from groups.core.rebalances import Move
 from groups.history import Partition, Rebalance
 from groups.journal import rebalances_of
-from groups.members import stated_by
-from groups.models import ClassicMember, ConsumerGroup, GroupMember, GroupWaiting, Phase, Protocol
+from groups.member_rows import Member, MemberRow, NativeMember
+from groups.models import ClassicMember, ConsumerGroup, GroupWaiting, Phase, Protocol
 from groups.waiting import waiting_of
 
 LANES_UP_TO = 24
@@ -105,62 +104,13 @@ def _strokes(places: Sequence[int], inset: int) -> str:
     return "".join(f"M{place * _STROKE + 2} {inset}V{16 - inset}" for place in places)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRow:
-    """One member with what it owns and how far it is behind."""
-
-    member: GroupMember | ClassicMember
-    partitions: list[queries.PartitionStanding]
-    since_generation: int | None
-    stated: Subscription | None = None
-    standby_for: list[queries.PartitionStanding] = field(default_factory=list)
-    several_topics: bool = False
-    """The group's, not this member's: a bare number would not say of which of them it is."""
-
-    @property
-    def lag(self) -> int | None:
-        known = [row.lag for row in self.partitions if row.lag is not None]
-        return sum(known) if known or not self.partitions else None
-
-    @property
-    def unknown(self) -> bool:
-        return any(row.lag is None for row in self.partitions)
-
-    @property
-    def assigned(self) -> int:
-        """Partitions that it was not yet heard to have started."""
-        return sum(1 for row in self.partitions if row.state == "assigned")
-
-    @property
-    def names(self) -> list[tuple[str, str]]:
-        """Topics and the partitions of each, as a page lists them; a long list says how many.
-
-        In a group of one topic the topic is left out.
-        """
-        return _names(self.partitions, self.several_topics)
-
-    @property
-    def standby_names(self) -> list[tuple[str, str]]:
-        """The same, of what it stands by for."""
-        return _names(self.standby_for, self.several_topics)
-
-
-def _names(partitions: Sequence[queries.PartitionStanding], several_topics: bool) -> list[tuple[str, str]]:
-    if len(partitions) > 24:
-        return [("", f"{len(partitions)} partitions")]
-    topics: dict[str, list[str]] = {}
-    for row in partitions:
-        topics.setdefault(row.topic_name, []).append(str(row.partition))
-    return [(topic if several_topics else "", ", ".join(numbers)) for topic, numbers in topics.items()]
-
-
 @dataclass(frozen=True)
 class GroupPage:
     """What stands on the page of one group; `classic` is None for a native one."""
 
     group: ConsumerGroup
     standings: list[queries.PartitionStanding]
-    members: list[MemberRow]
+    members: Sequence[Member]
     rebalances: list[Rebalance]
     live: list[int]
     first: int = 0
@@ -210,11 +160,11 @@ class GroupPage:
     @cached_property
     def racks(self) -> bool:
         """True if any member says where it runs."""
-        return any(isinstance(row.member, GroupMember) and row.member.rack for row in self.members)
+        return any(isinstance(one, NativeMember) and one.rack for one in self.members)
 
     @cached_property
     def standbys(self) -> bool:
-        return any(row.standby_for for row in self.members)
+        return any(row.standbys for row in self.standings)
 
     @property
     def waited_for(self) -> list[str]:
@@ -235,18 +185,16 @@ class GroupPage:
 
     @property
     def session_least_ms(self) -> int:
-        return min(row.member.session_timeout_ms for row in self.members)
+        return min(one.session_timeout_ms for one in self.members)
 
     @property
     def session_most_ms(self) -> int:
-        return max(row.member.session_timeout_ms for row in self.members)
+        return max(one.session_timeout_ms for one in self.members)
 
     @property
     def resets(self) -> str:
         """What members do where nothing is committed; several, if they were told differently."""
-        told = Counter(
-            row.member.auto_offset_reset for row in self.members if isinstance(row.member, GroupMember)
-        )
+        told = Counter(one.auto_offset_reset for one in self.members if isinstance(one, NativeMember))
         words = {reset: "is an error" if reset == "none" else f"starts at {reset}" for reset in told}
         if len(told) == 1:
             return words[next(iter(told))]
@@ -331,7 +279,7 @@ class GroupPage:
     @cached_property
     def owners(self) -> list[str]:
         """Every member, then each former owner of what moved last."""
-        owners = [row.member.member_id for row in self.members]
+        owners = [one.member_id for one in self.members]
         told = self.pictured.moves.values() if self.pictured else ()
         former = {move.before for move in told if move.before}
         return owners + sorted(former - set(owners))
@@ -339,8 +287,12 @@ class GroupPage:
     @cached_property
     def labels(self) -> dict[str, str]:
         """What people call the members whose id is made anew at each start: their instance."""
-        members = (row.member for row in self.members if isinstance(row.member, ClassicMember))
+        members = (one for one in self.members if isinstance(one, ClassicMember))
         return {one.member_id: one.group_instance_id for one in members if one.group_instance_id}
+
+    def rows_of(self, members: Iterable[Member]) -> list[MemberRow]:
+        """These members with what each of them owns."""
+        return member_rows.rows_of(members, self.group, self.standings, len(self.topics) > 1)
 
     @cached_property
     def lanes(self) -> list[Lane]:
@@ -384,15 +336,13 @@ class GroupPage:
 def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPage:
     """Read the page of one group with a constant number of statements."""
     standings = queries.partitions_of_group(group.name)
-    owned: dict[str, list[queries.PartitionStanding]] = {}
-    stood_by: dict[str, list[queries.PartitionStanding]] = {}
-    for row in standings:
-        if row.owner is not None:
-            owned.setdefault(row.owner, []).append(row)
-        for member in row.standbys or ():
-            stood_by.setdefault(member, []).append(row)
     topics = sorted({row.topic_name for row in standings})
-    members, classic = _members(group, owned, stood_by, len(topics) > 1)
+    members: Sequence[Member]
+    if group.protocol == Protocol.NATIVE:
+        members, classic = member_rows.native_members(group.name), None
+    else:
+        members = member_rows.classic_members(group.name)
+        classic = facts_of(group, members)
     return GroupPage(
         group,
         standings,
@@ -405,39 +355,6 @@ def read(group: ConsumerGroup, cluster: ClusterStanding, first: int) -> GroupPag
         waiting_of(group),
         classic,
     )
-
-
-def _members(
-    group: ConsumerGroup,
-    owned: Mapping[str, list[queries.PartitionStanding]],
-    stood_by: Mapping[str, list[queries.PartitionStanding]],
-    several_topics: bool,
-) -> tuple[list[MemberRow], ClassicFacts | None]:
-    if group.protocol == Protocol.NATIVE:
-        native = GroupMember.objects.filter(group=group).defer("token_hash").order_by("member_id")
-        return [
-            _member(member, owned, several_topics, standby_for=stood_by.get(member.member_id, []))
-            for member in native
-        ], None
-    members = list(ClassicMember.objects.filter(group=group).defer("assignment").order_by("member_id"))
-    rows = [_member(member, owned, several_topics, stated=stated_by(member, group)) for member in members]
-    return rows, facts_of(group, members)
-
-
-def _member(
-    member: GroupMember | ClassicMember,
-    owned: Mapping[str, list[queries.PartitionStanding]],
-    several_topics: bool,
-    *,
-    stated: Subscription | None = None,
-    standby_for: list[queries.PartitionStanding] | None = None,
-) -> MemberRow:
-    owns = owned.get(member.member_id, [])
-    return MemberRow(member, owns, _since(owns), stated, standby_for or [], several_topics)
-
-
-def _since(rows: Sequence[queries.PartitionStanding]) -> int | None:
-    return min((row.since_generation for row in rows if row.since_generation is not None), default=None)
 
 
 def _cell(

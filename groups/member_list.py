@@ -6,7 +6,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from controller.paging import Window
-from groups.group_page import MemberRow
+from groups.group_page import GroupPage
+from groups.member_rows import Member, MemberRow
 
 MEMBERS_OF_A_PAGE = 50
 LONGEST_WORD = 249
@@ -29,16 +30,18 @@ class MemberList:
         return "".join(f"{urlencode({name: value})}&" for name, value in said.items() if value)
 
 
-def listed(members: Sequence[MemberRow], contains: str, first: int, **beside: Any) -> MemberList:
-    """A page of the members from place `first` on; `beside`: what else the address asks of that page."""
+def listed(page: GroupPage, contains: str, first: int, **beside: Any) -> MemberList:
+    """A page of members from place `first` on; `beside`: what else the address asks of the page."""
     word = contains.strip()[:LONGEST_WORD]
-    found = [one for one in members if any(word.casefold() in said.casefold() for said in _words(one))]
+    found = page.members
+    if word:
+        found = [one for one in found if any(word.casefold() in said.casefold() for said in _words(one))]
     begin = first if first < len(found) else 0
     pages = Window(begin, MEMBERS_OF_A_PAGE, len(found), {**beside, "member": word}, by="members")
-    rows = found[begin : begin + MEMBERS_OF_A_PAGE]
-    return MemberList(rows, pages, word, len(members) > MEMBERS_OF_A_PAGE)
+    rows = page.rows_of(found[begin : begin + MEMBERS_OF_A_PAGE])
+    return MemberList(rows, pages, word, len(page.members) > MEMBERS_OF_A_PAGE)
 
 
-def _words(row: MemberRow) -> Iterator[str]:
+def _words(member: Member) -> Iterator[str]:
     for name in ("member_id", "group_instance_id", "client_id", "client_host"):
-        yield getattr(row.member, name, "") or ""
+        yield getattr(member, name, "") or ""

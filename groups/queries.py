@@ -1,9 +1,9 @@
 """This room reads consumer groups for people; each question is one statement, also for 10,000 groups."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection
 
@@ -94,7 +94,7 @@ _MATCHES = f"""
         SELECT FROM observed_assignment WHERE group_name = grouped.name AND topic_name = %(topic)s))
 """
 
-Row = TypeVar("Row", "GroupRow", "PartitionStanding", "StalledPartition")
+Row = TypeVar("Row", bound=NamedTuple)
 
 _LOOKED_AT = 10
 """Partitions that wait are looked at ten times as many as are told: some of them have no owner."""
@@ -122,8 +122,7 @@ _LAG_OF_ALL = f"""
 """
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(NamedTuple):
     """One group of a list with its standing; `lag` is None when nothing of it is known."""
 
     name: str
@@ -189,8 +188,7 @@ class GroupFilter:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionStanding:
+class PartitionStanding(NamedTuple):
     """One partition as a group sees it: who owns it, what is committed, how far the log got.
 
     Times are in seconds since 1970: a page shows the dates of a hundred of ten thousand.
@@ -235,8 +233,7 @@ class PartitionStanding:
         return max(0, self.high_watermark - self.committed)
 
 
-@dataclass(frozen=True, slots=True)
-class StalledPartition:
+class StalledPartition(NamedTuple):
     """Records wait, and the owner has not moved the committed offset for a while.
 
     `committed` is None if it has committed nothing yet; `since` is when the offset last moved, or when the
@@ -283,7 +280,7 @@ def groups_by_name(asked: GroupFilter, after: str, limit: int) -> list[GroupRow]
         {_STANDING if asked.topics.is_everything else _STANDING_FOR_SOME}
         ORDER BY grouped.name
     """
-    return _rows(GroupRow, statement, {**asked.values, "after": after, "limit": limit})
+    return rows_of(GroupRow, statement, {**asked.values, "after": after, "limit": limit})
 
 
 def lag_order() -> list[tuple[int, str]]:
@@ -304,7 +301,7 @@ def groups_named(names: Sequence[str]) -> list[GroupRow]:
         {_STANDING}
         ORDER BY grouped.name
     """
-    return _rows(GroupRow, statement, {"names": list(names)})
+    return rows_of(GroupRow, statement, {"names": list(names)})
 
 
 def names_of(asked: GroupFilter) -> list[str]:
@@ -357,7 +354,7 @@ def partitions_of_group(name: str) -> list[PartitionStanding]:
         LEFT JOIN standbys USING (topic_id, partition)
         ORDER BY 2, 3, owned.copy
     """
-    return _rows(PartitionStanding, statement, {"name": name})
+    return rows_of(PartitionStanding, statement, {"name": name})
 
 
 def stalled_partitions(limit: int) -> list[StalledPartition]:
@@ -393,7 +390,7 @@ def stalled_partitions(limit: int) -> list[StalledPartition]:
         ORDER BY waiting.moved_at, 1, 2, 3 LIMIT %(limit)s
     """
     values = {"limit": limit, "looked_at": limit * _LOOKED_AT}
-    return _rows(StalledPartition, statement, values)
+    return rows_of(StalledPartition, statement, values)
 
 
 def partitions_never_committed(limit: int) -> list[StalledPartition]:
@@ -417,7 +414,7 @@ def partitions_never_committed(limit: int) -> list[StalledPartition]:
           AND grouped.changed_at < LEAST(grew.earlier_at, now() - interval '2 minutes')
         ORDER BY grouped.changed_at, 1, 2, 3 LIMIT %(limit)s
     """
-    return _rows(StalledPartition, statement, {"limit": limit})
+    return rows_of(StalledPartition, statement, {"limit": limit})
 
 
 def groups_that_wait_for(partition_ids: Sequence[int]) -> dict[str, list[str]]:
@@ -462,18 +459,17 @@ def unsettled_groups(limit: int) -> list[tuple[ConsumerGroup, int]]:
     ]
 
 
-def _rows(kind: type[Row], statement: str, values: dict[str, Any]) -> list[Row]:
+def rows_of(kind: type[Row], statement: str, values: dict[str, Any]) -> list[Row]:
     """Rows of this kind. Raises TypeError unless the columns are its fields, in their order and by name.
 
     Once a statement, not once a row: a group may have ten thousand partitions.
     """
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        names = [column.name for column in cursor.description or ()]
-        expected = [field.name for field in fields(kind)]
-        if names != expected:
-            raise TypeError(f"{kind.__name__} has {expected}, its statement {names}")
-        return [kind(*row) for row in cursor.fetchall()]
+        names = tuple(column.name for column in cursor.description or ())
+        if names != kind._fields:
+            raise TypeError(f"{kind.__name__} has {kind._fields}, its statement {names}")
+        return [kind._make(row) for row in cursor.fetchall()]
 
 
 def _read(statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -115,7 +115,7 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
     findings = standing.of(request).about(name, f"coordinator/{group.shard}")
     page = group_page.read(group, cluster_standing.of(request), _whole(request.GET.get("from")))
     word, place = request.GET.get("member", ""), _whole(request.GET.get("members"))
-    listed = member_list.listed(page.members, word, place, **{"from": page.first})
+    listed = member_list.listed(page, word, place, **{"from": page.first})
     context = {
         "section": "groups",
         "watch": f"{fingerprints.GROUP}{name}",

@@ -1,7 +1,6 @@
 """This room tests that nothing on the page of a group changes without its fingerprint, or it is not live."""
 
 from collections.abc import Callable
-from dataclasses import fields
 
 import pytest
 
@@ -70,8 +69,8 @@ OF_LISTS: dict[str, Callable[[], None]] = {
 
 
 def test_every_field_has_something_that_changes_the_fingerprint_with_it() -> None:
-    assert {field.name for field in fields(PartitionStanding)} == OF_PARTITIONS.keys()
-    assert {field.name for field in fields(GroupRow)} == OF_LISTS.keys()
+    assert set(PartitionStanding._fields) == OF_PARTITIONS.keys()
+    assert set(GroupRow._fields) == OF_LISTS.keys()
 
 
 def lease() -> None:
