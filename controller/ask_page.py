@@ -44,7 +44,7 @@ from muster.messages.link.brokers import CordonBroker
 from muster.messages.link.from_broker import ElectLeaders, Wish
 from muster.messages.link.plans import PlanWish
 from muster.messages.link.to_broker import WishAnswer
-from runtime.requests import AnotherAsked, TooManyOpen
+from runtime.requests import LOOKING, AnotherAsked, TooManyOpen
 
 ACTIONS: Final[dict[str, Action]] = {
     "create-topic": CreateTopic(),
@@ -103,7 +103,6 @@ _WHY: Final[dict[type[Exception], tuple[int, str]]] = {
     _Silent: (503, "The controller does not answer. Nothing was changed; what there is goes on. Try again."),
 }
 _ASK_AGAIN: Final = (429, 503)
-_JUDGING = "an operator looks at what would change"
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -179,7 +178,7 @@ def _judge(request: HttpRequest, action: Action, wish: Wish) -> tuple[WishAnswer
     trial = action.trial(wish)
     if trial is None:
         return None, []
-    row = asking.ask(trial, request.user.get_username(), _JUDGING)
+    row = asking.ask(trial, request.user.get_username(), LOOKING)
     outcome = outcomes.of(row)
     if outcome.verdict is Verdict.WOULD_BE_DONE:
         return row.answer, []
@@ -195,7 +194,7 @@ def _reasoned(request: HttpRequest) -> dict[str, str]:
     """What the form states. What would come of it is shown before anybody has said why."""
     stated = {name: str(value) for name, value in request.POST.items()}
     if "go" not in request.POST and not stated.get("reason", "").strip():
-        stated["reason"] = _JUDGING
+        stated["reason"] = LOOKING
     return stated
 
 

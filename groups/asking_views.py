@@ -26,7 +26,7 @@ from groups.core.requests import (
     kind_of,
 )
 from groups.models import ConsumerGroup
-from runtime.requests import AnotherAsked, TooManyOpen
+from runtime.requests import LOOKING, AnotherAsked, TooManyOpen
 
 CHANGES_SHOWN = 500
 
@@ -129,6 +129,8 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
 
 def _hasty(kind: str, request: HttpRequest, group: ConsumerGroup) -> list[str]:
     """Why it is not done yet, though it was asked for: what would change is shown (again) instead."""
+    if not request.POST.get("reason", "").strip():
+        return [f"Nothing was done: say why, in 1 to {requests_api.REASON_LENGTH} characters."]
     if request.POST.get("shown", "") not in ("", _fingerprint(kind, request)):
         return ["Nothing was done: the form says something else than before. This is what would change now."]
     if kind in _BY_NAME and not is_confirmed(request.POST.get("confirm", ""), group.name):
@@ -185,7 +187,7 @@ def _expected(version: str) -> tuple[int, int]:
 
 def _body(kind: str, stated: Any, group: ConsumerGroup) -> dict[str, Any]:
     """The body that REST would be sent. Raises Problem."""
-    body: dict[str, Any] = {"kind": kind, "reason": stated.get("reason", "")}
+    body: dict[str, Any] = {"kind": kind, "reason": stated.get("reason", "").strip() or LOOKING}
     for word in _WORDS:
         if stated.get(word):
             body[word] = stated[word]

@@ -22,6 +22,9 @@ looks again and asks the same under the same key states another one, and is told
 OPEN_MAX = 100
 """Unanswered requests of one principal: what is written into a cluster that stands still is bounded."""
 
+LOOKING: Final = "an operator looks at what would change"
+"""The reason of whoever is shown first what would come of something: nobody has to say why to see it."""
+
 
 class TooManyOpen(Exception):
     """This principal has OPEN_MAX requests that nobody has answered yet."""

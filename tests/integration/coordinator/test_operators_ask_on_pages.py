@@ -58,6 +58,17 @@ def test_offsets_are_deleted_after_it_was_shown_which(plane: ControlPlane, mira:
     assert plane.committed(mira.group) == {0: 0, 3: 30}
 
 
+def test_what_would_change_is_shown_before_anybody_has_said_why(plane: ControlPlane, mira: Person) -> None:
+    """Forms about groups asked for the reason first, those about topics and brokers last."""
+    form = mira.client.get(f"/ask/delete_offsets/{mira.group}/").content.decode()
+    assert re.search(r'name="reason"[^>]*maxlength="500">', form) and "formnovalidate" in form
+    tried = mira.post("delete_offsets", scope="orders:1", reason="").content.decode()
+    assert "Would be done." in tried and re.search(r'name="reason"[^>]* required>', tried)
+    unsaid = mira.post("delete_offsets", scope="orders:1", reason=" ", go="yes", confirm=mira.group)
+    assert unsaid.status_code == 400 and "say why, in 1 to 500 characters" in unsaid.content.decode()
+    assert "Would be done." in unsaid.content.decode() and len(plane.committed(mira.group)) == 4
+
+
 def test_a_form_that_was_sent_twice_is_carried_out_once(plane: ControlPlane, mira: Person) -> None:
     stated = {"assignor": "range", "rebalance_mode": "eager", "go": "yes", "key": "k" * 32, "version": "3-7"}
     first, again = mira.post("set_strategy", **stated), mira.post("set_strategy", **stated)
