@@ -1,4 +1,4 @@
-"""This room signs a viewer in for tests of pages, and shares one web process among the tests of a module."""
+"""This room signs people in for tests of pages, and shares one web process among the tests of a module."""
 
 from collections.abc import Iterator
 
@@ -11,6 +11,7 @@ from access.service import create_user
 from groups import standing
 from standalone.postgres import Postgres
 from tests.conftest import database_of_its_own
+from tests.integration.web import cast
 from tests.integration.web.served import SharedWeb, WebProcess
 
 
@@ -24,6 +25,16 @@ def forget_standing() -> None:
 def viewer(db: None, client: Client) -> Client:
     """A browser with the session of a viewer."""
     client.force_login(create_user("mira", Role.VIEWER, None))
+    return client
+
+
+@pytest.fixture
+def operator(db: None, client: Client) -> Client:
+    """A browser with the session of an operator, and three brokers that live."""
+    cast.add_cluster()
+    for broker in range(1, 4):
+        cast.add_broker(broker)
+    client.force_login(create_user("olga", Role.OPERATOR, None))
     return client
 
 

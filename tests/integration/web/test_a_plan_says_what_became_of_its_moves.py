@@ -4,24 +4,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from access.grants import Role
-from access.service import create_user
 from controller.models import Arrival, PartitionProgress, Plan
 from tests.integration.web import cast
 from tests.integration.web.test_pages_say_what_is import text
 from tests.integration.web.test_plans_are_shown_and_steered import add_plan
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def operator(db: None, client: Client) -> Client:
-    """A browser with the session of an operator, and brokers that all live."""
-    cast.add_cluster()
-    for broker in range(1, 4):
-        cast.add_broker(broker)
-    client.force_login(create_user("olga", Role.OPERATOR, None))
-    return client
 
 
 def a_plan_of_which_nothing_comes() -> Plan:

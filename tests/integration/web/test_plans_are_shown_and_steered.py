@@ -33,16 +33,6 @@ COST = {
 }
 
 
-@pytest.fixture
-def operator(db: None, client: Client) -> Client:
-    """A browser with the session of an operator, and brokers."""
-    cast.add_cluster()
-    for broker in range(1, 4):
-        cast.add_broker(broker)
-    client.force_login(create_user("olga", Role.OPERATOR, None))
-    return client
-
-
 def add_plan(phase: str = "Draft", **more: Any) -> Plan:
     """A drain of broker 3 in three steps, of which one is done."""
     made = Plan.objects.create(
