@@ -23,12 +23,13 @@ from controller.pace import LinkPace
 from controller.store import ControllerStore
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant, after
+from muster.messages import codec
 from muster.messages.link.callers import CallerRow, frames_of
 from muster.messages.link.condition import Condition
 from muster.messages.link.rows import BrokerRow
-from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk, WishAnswer
+from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk, ToBroker, WishAnswer
 from runtime.ports import Entry, Lane, NodeContext, is_unable
-from runtime.turn import GaveUp, NotSpoken, is_guilt
+from runtime.turn import MANY_RECORDS, GaveUp, NotSpoken, is_guilt
 
 log = structlog.get_logger(__name__)
 
@@ -90,7 +91,7 @@ class Cluster:
         """Rows as stored, and the memory of this owner; without one this is a takeover."""
         if self.memory is not None:
             state = ClusterState(loaded, self.memory)
-            return state, ClusterDecision(state=state)
+            return state, ClusterDecision(rows=loaded, memory=self.memory)
         state = ClusterState(loaded)
         epoch = self.lane.epoch if self.lane is not None else 0
         return state, self._decided(state, [told.TookOver(epoch)], now)
@@ -156,6 +157,11 @@ class Cluster:
     def entry(
         self, key: str, events: Sequence[told.Event], decision: Decision[ClusterRecord, told.Saying]
     ) -> Entry:
+        assert isinstance(decision, ClusterDecision)
+        # Of a large turn beside the loop, and always before the write: what does not fit the rows fails here.
+        _ = decision.state
+        if len(decision.records) >= MANY_RECORDS:
+            _ = decision.texts
         # Who asked for what a turn goes on with is told by each of them.
         altering = self.memory.altering if self.memory is not None else ()
         going_on = [told.Heard(one.link, one.frame, one.fresh) for one in altering]
@@ -172,9 +178,9 @@ class Cluster:
         for record in decision.records:
             if isinstance(record, BrokerUnregistered):
                 self._unregistered(record.broker_id)
-        now = self._node.now()
+        now, encode = self._node.now(), decision.texts.encode
         for saying in (*decision.replies, *decision.commands):
-            self._speak(saying, now)
+            self._speak(saying, now, encode)
         for name in journalling.wake_names(decision.records):
             self._node.wake(name, str(decision.state.rows.metadata_version))
 
@@ -253,7 +259,9 @@ class Cluster:
                 else:
                     self._speak(told.Say(one.link, answer), self._node.now())
 
-    def _speak(self, saying: told.Saying, now: Instant) -> None:
+    def _speak(
+        self, saying: told.Saying, now: Instant, encode: Callable[[ToBroker], bytes] = codec.encode
+    ) -> None:
         link = saying.link
         assert isinstance(link, BrokerLink)
         match saying:
@@ -262,7 +270,7 @@ class Cluster:
                     pace = self.links.get(link)
                     if pace is not None:
                         pace.said(saying.frame.metadata_version, now)
-                link.say(saying.frame)
+                link.say(saying.frame, encode)
             case told.HangUp():
                 link.hang_up(saying.reason)
 

@@ -7,6 +7,7 @@ on the way.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from uuid import UUID
 
@@ -15,7 +16,7 @@ import msgspec
 from controller.core.alike import alike_changes
 from controller.core.dispatch import AlikeChange, TurnChanges
 from controller.core.election import Choice, Policy, can_be_led_anew, led_by_nobody
-from controller.core.events import HangUp, LinkId, Saying
+from controller.core.events import HangUp, LinkId, Say, Saying
 from controller.core.loss_draft import LossDraft
 from controller.core.partition_table import PartitionTable
 from controller.core.plan_draft import PlanDraft
@@ -33,6 +34,7 @@ from controller.core.records import (
     PossibleLoss,
     Reassignment,
     ReassignmentChanged,
+    RequestAnswered,
     RequestBegun,
     TopicChanged,
     TopicCreated,
@@ -40,12 +42,13 @@ from controller.core.records import (
     TurnStamped,
 )
 from controller.core.settings import ControllerSettings
-from controller.core.state import ClusterState, folded
+from controller.core.state import ClusterRows, ClusterState, Memory, after_records, folded
 from muster.kernel import config_levels, topic_configs
 from muster.kernel.config_levels import Levels
 from muster.kernel.decision import Decision
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
+from muster.messages.codec import SharedTexts
 from muster.messages.link.from_broker import AlterPartition
 from muster.messages.link.quotas import QuotaKey, QuotaRow
 from muster.messages.link.rows import (
@@ -60,11 +63,31 @@ from muster.messages.link.rows import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ClusterDecision(Decision[ClusterRecord, Saying]):
-    """A decision, and what is true once it is committed."""
+    """A decision, and what is true once it is committed.
 
-    state: ClusterState
+    What follows from thousands of records is found by whoever asks first, beside the loop in a large turn.
+    """
+
+    rows: ClusterRows
+    """Those that it was decided on."""
+    memory: Memory
+
+    @cached_property
+    def state(self) -> ClusterState:
+        """What is true then; `rows` stay as they are."""
+        changing = [one for one in self.records if not isinstance(one, RequestAnswered | RequestBegun)]
+        return ClusterState(after_records(self.rows, changing), self.memory)
+
+    @cached_property
+    def texts(self) -> SharedTexts:
+        """All that is said then, encoded."""
+        texts = SharedTexts()
+        for saying in (*self.replies, *self.commands):
+            if isinstance(saying, Say):
+                texts.encode(saying.frame)
+        return texts
 
 
 class Draft:

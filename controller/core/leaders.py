@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 from uuid import UUID
 
 from controller.core.draft import Draft
@@ -20,6 +21,9 @@ from controller.core.records import WorkAdopted, WorkOffered
 from controller.core.state import NOTHING_LOST, Adopting, LostTail
 from muster.kernel.topic_configs import floor
 from muster.messages.link.rows import NO_LEADER, PartitionKey, PartitionRow
+
+_Judged: TypeAlias = dict[tuple[object, ...], Choice | None]
+"""What becomes of partitions that stand alike under the same policy."""
 
 
 def remove(draft: Draft, broker_id: int, lost: LostTail) -> bool:
@@ -55,17 +59,18 @@ def _sweep(
 ) -> bool:
     """`judge` each partition that `broker_id` leads or is in sync with; False: the turn is full."""
     live = draft.live()
+    # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
+    judged: _Judged = {}
 
     def choices(topic_id: UUID) -> Iterator[tuple[PartitionRow, Choice]]:
-        # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
-        judged: dict[tuple[object, ...], Choice | None] = {}
+        policy = draft.policy(topic_id)
         for row in tuple(draft.partitions_of_topic(topic_id)):
             if row.leader != broker_id and broker_id not in row.isr:
                 continue
             usable = draft.usable(live, row)
             lost_here = lost.covers(row)
             seats = row.leader, row.isr, row.assigned, row.adding, row.unproven
-            alike = (usable is live or frozenset(usable), lost_here, *seats)
+            alike = (policy, usable is live or frozenset(usable), lost_here, *seats)
             if alike not in judged:
                 judged[alike] = judge(row, usable, lost_here)
             choice = judged[alike]
@@ -173,24 +178,30 @@ def _adopt_what_fits(draft: Draft, adopting: Adopting) -> Adopting | None:
     topic_ids = adopting.left
     if topic_ids is None:
         topic_ids = [UUID(event.key)] if event.task is Task.TOPIC_CHANGE else draft.topic_ids()
+    # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
+    judged: _Judged = {}
     for number, topic_id in enumerate(topic_ids):
-        if not draft.choose_all_if_room(topic_id, _choices(draft, adopting, topic_id)):
+        if adopting.proposed:
+            # Each proposal is for one topic.
+            judged.clear()
+        if not draft.choose_all_if_room(topic_id, _choices(draft, adopting, topic_id, judged)):
             return replace(adopting, left=topic_ids[number:])
     return None
 
 
-def _choices(draft: Draft, adopting: Adopting, topic_id: UUID) -> Iterator[tuple[PartitionRow, Choice]]:
+def _choices(
+    draft: Draft, adopting: Adopting, topic_id: UUID, judged: _Judged
+) -> Iterator[tuple[PartitionRow, Choice]]:
     """What becomes of the partitions of one topic that the task concerns and that change."""
-    event, live = adopting.event, draft.live()
+    event, live, policy = adopting.event, draft.live(), draft.policy(topic_id)
     gone = int(event.key) if event.task is Task.BROKER_CHANGE else None
-    # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
-    judged: dict[tuple[object, ...], Choice | None] = {}
     for row in tuple(draft.partitions_of_topic(topic_id)):
         if gone is not None and row.leader != gone and gone not in row.isr:
             # As it is where a turn before this one has adopted it.
             continue
         usable = draft.usable(live, row)
         alike = (
+            policy,
             usable is live or frozenset(usable),
             row.leader,
             row.isr,
@@ -199,7 +210,7 @@ def _choices(draft: Draft, adopting: Adopting, topic_id: UUID) -> Iterator[tuple
             row.unproven,
         )
         if alike not in judged:
-            proposal = adopting.proposed.get(Seats.of(row))
+            proposal = adopting.proposed.get(Seats.of(row)) if adopting.proposed else None
             judged[alike] = _judged(row, proposal, usable, event, draft.policy_for(row))
         choice = judged[alike]
         if choice is not None:

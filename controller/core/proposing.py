@@ -6,12 +6,16 @@ work item, nothing else (design chapter 4.1).
 
 from collections.abc import Callable, Container, Iterable
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
 import msgspec
 
 from controller.core.election import Choice, Policy, after_loss, first_leader, never_led
 from muster.messages.link.rows import PartitionRow
+
+PROPOSED_AT_MOST: Final = 1_000
+"""Ways to stand of which a worker says what becomes of them: the owner's loop reads all of them at once."""
 
 
 class Task(StrEnum):
@@ -64,9 +68,10 @@ def propose(
 ) -> tuple[LeaderProposal, ...]:
     """Proposals for all that was `found` and concerns `task`; what does not change is left out.
 
-    An election with a possible loss is never proposed: it is decided in the turn that journals it.
+    An election with a possible loss is never proposed: it is decided in the turn that journals it. Nor is
+    anything where there is more than PROPOSED_AT_MOST: the turns decide it as quickly as they would read it.
     """
-    proposals = []
+    proposals: list[LeaderProposal] = []
     for seats in found:
         row = seats.row()
         choice: Choice | None
@@ -76,4 +81,6 @@ def propose(
             choice = first_leader(row, live) if never_led(row) else None
         if choice is not None and not choice.possible_loss:
             proposals.append(LeaderProposal(seats, choice.leader, choice.isr))
+            if len(proposals) > PROPOSED_AT_MOST:
+                return ()
     return tuple(proposals)

@@ -48,7 +48,7 @@ from controller.core.events import (
     TookOver,
 )
 from controller.core.settings import ControllerSettings
-from controller.core.state import AddingSteps, ClusterState, Memory, after_records
+from controller.core.state import AddingSteps, ClusterState, Memory
 from muster.kernel.instants import Instant, after
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.condition import Condition
@@ -235,7 +235,8 @@ def _finish(draft: Draft, unusable: tuple[UnusableAt, ...], moves_rest: bool) ->
         replies=replies,
         commands=tuple(commands),
         look_again_at=draft.now if draft.memory.is_unfinished else brokers.next_deadline(draft),
-        state=ClusterState(after_records(draft.rows, records), draft.memory),
+        rows=draft.rows,
+        memory=draft.memory,
     )
 
 

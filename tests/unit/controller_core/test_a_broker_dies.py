@@ -1,19 +1,23 @@
 """This room shows deaths: silence, a closed link, elections in the turn and by a worker's proposals."""
 
+from uuid import UUID
+
 import msgspec
 import pytest
 
 from controller.core.draft import ClusterDecision
 from controller.core.election import Policy
 from controller.core.events import BrokerGone, Event, HangUp, LinkClosed, ProposalsReady, TimePassed, TookOver
-from controller.core.proposing import LeaderProposal, Seats, Task, propose
+from controller.core.proposing import PROPOSED_AT_MOST, LeaderProposal, Seats, Task, propose
 from controller.core.records import PartitionsChanged, PossibleLoss, WorkAdopted, WorkOffered
 from controller.core.settings import ControllerSettings
 from controller.core.turn import heard, postpone
+from muster.messages.link.rows import NO_LEADER, TopicRow
 from muster.messages.link.to_broker import Changes
 from tests.unit.controller_core.stage import ORDERS, Cluster, hello, row, said
 from tests.unit.messages.made_rows import seats
 
+CLICKS = UUID(int=11)
 FULL = ControllerSettings(max_changed_in_bulk=0)
 FEW_A_TURN = ControllerSettings(max_changed_in_bulk=10)
 
@@ -159,6 +163,39 @@ def test_many_elections_are_a_workers_work_and_adopted_in_one_turn() -> None:
     assert isinstance(changes, Changes)
     [alike] = changes.leader_and_isr
     assert (alike.leader, alike.partitions) == (2, tuple(range(50))), "what is alike is said once"
+
+
+def test_of_too_much_nothing_is_proposed_and_the_turn_decides_it() -> None:
+    ways = [Seats(UUID(int=number), (1, 2), 1, (1, 2)) for number in range(PROPOSED_AT_MOST + 1)]
+
+    def proposed(found: list[Seats]) -> int:
+        return len(propose(Task.BROKER_CHANGE, "1", found, {2}, lambda topic: Policy(1, False)))
+
+    assert (proposed(ways[1:]), proposed(ways)) == (PROPOSED_AT_MOST, 0)
+
+    cluster = Cluster([row(number, (1, 2, 3), 1, (1, 2, 3)) for number in range(50)])
+    die_in_a_full_turn(cluster, 1)
+    cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", ()))
+    assert led_by(cluster, 2) == 50
+
+
+@pytest.mark.parametrize("by_a_worker", [False, True])
+def test_what_stands_alike_is_judged_by_what_its_own_topic_says(by_a_worker: bool) -> None:
+    of_orders = row(0, (1, 2, 3), 1, (1,))
+    of_clicks = msgspec.structs.replace(of_orders, topic_id=CLICKS)
+    cluster = Cluster([of_orders, of_clicks])
+    for topic_id, unclean in ((ORDERS, "true"), (CLICKS, "false")):
+        configs = {"unclean.leader.election.enable": unclean}
+        cluster.state.rows.put_topic(TopicRow(topic_id, str(topic_id), 1, 3, configs))
+    if by_a_worker:
+        die_in_a_full_turn(cluster, 1)
+        cluster.turn(ProposalsReady(4, Task.BROKER_CHANGE, "1", ()))
+    else:
+        cluster.turn(LinkClosed("link-1a"))
+        cluster.later(1_000)
+        cluster.turn(TimePassed())
+    partitions = cluster.state.rows.partitions
+    assert (partitions[ORDERS, 0].leader, partitions[CLICKS, 0].leader) == (2, NO_LEADER)
 
 
 def test_what_changed_underneath_a_proposal_is_decided_again() -> None:
