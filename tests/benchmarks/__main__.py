@@ -14,6 +14,7 @@ from pathlib import Path
 
 BENCHMARKS = (
     *("produce_consume", "sdk", "native_groups", "failover", "commits", "elections", "pages", "idle"),
+    "spread_elections",
     *("heartbeats", "classic_groups", "kafka_commits", "idle_members", "assignors"),
     *("raw_produce", "raw_fetch", "whole_cluster", "acknowledged_by_all", "broker_failover"),
     *("moves", "compaction"),
