@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_before_create_process, worker_init
+from celery.signals import worker_before_create_process, worker_init, worker_process_init
 
 from config.environment import process_role
 from muster.kernel.lean_imports import leave_out_what_serves_nobody
@@ -62,6 +62,8 @@ app.conf.update(
     worker_redirect_stdouts=False,
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_send_task_events=False,
+    # A child first tries to be seen, and a database that hangs is given up only after some seconds.
+    worker_proc_alive_timeout=15,
     event_queue_expires=10,
     timezone="UTC",
 )
@@ -90,3 +92,10 @@ def _calm_before_fork(**_: Any) -> None:
 
     work.import_functions()
     calm_collector()
+
+
+@worker_process_init.connect
+def _be_seen(**_: Any) -> None:
+    from runtime.tasks import be_seen
+
+    be_seen()

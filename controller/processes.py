@@ -64,7 +64,7 @@ class Process:
 
 
 def running() -> list[Process]:
-    """Nodes, brokers, web and workers, by name; of workers those that have worked since they began."""
+    """Nodes, brokers, web and workers, by name; of workers those that have reached the database."""
     with connection.cursor() as cursor:
         cursor.execute(_ALL, [])
         found = [Process(*row) for row in cursor.fetchall()]

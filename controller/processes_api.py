@@ -32,7 +32,7 @@ class ProcessShape(serializers.Serializer[Any]):
 
 
 class ProcessList(APIView):
-    """Who is still old, in the middle of an upgrade; workers are seen from their first work on."""
+    """Who is still old, in the middle of an upgrade; who lost the database is seen when it works."""
 
     @lists("List processes", ProcessShape, word_filter("kind", processes.KINDS, "Only of this kind."))
     def get(self, request: Request, page: PageRequest) -> Response:

@@ -12,7 +12,7 @@ from kafkaserver.version import own_version
 WEB: Final = "muster-web-listen"
 """Older versions call it this alone."""
 WORKER: Final = "muster:worker:"
-"""A worker's child has such a connection from its first work on."""
+"""A worker's child has such a connection, but between the loss of one and its next work."""
 _LONGEST: Final = 63
 """Bytes of a name that PostgreSQL keeps."""
 

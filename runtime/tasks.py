@@ -1,5 +1,6 @@
 """This room is the workers' door: one task, which does the work item that it names."""
 
+import contextlib
 import os
 import socket
 
@@ -20,6 +21,12 @@ def _link() -> PostgresLink:
         _links.clear()
         _links[pid] = Postgres(settings.DATABASE_DIRECT_URL, "worker").connect(seen.as_worker(pid), "work")
     return _links[pid]
+
+
+def be_seen() -> None:
+    """Connect now, so that people see this process before its first work; else with that (runtime.seen)."""
+    with contextlib.suppress(ConnectionLost):
+        _link()
 
 
 def perform_and_wake(link: PostgresLink, item_id: str, worker: str) -> bool:

@@ -86,6 +86,7 @@ def test_a_worker_does_it_and_the_owner_adopts_it(
     truth: Truth, start_worker: Callable[..., Worker], start_node: Callable[..., CounterNode]
 ) -> None:
     start_worker().wait_ready()
+    wait_for(lambda: [one.kind for one in processes.running()] == ["worker"], "it is seen before it works")
     node = start_node("node-1")
     node.wait_accepted()
     node.ask("add", LANE, KEY, 1)
