@@ -31,6 +31,8 @@ _LIMITS = {
     "keepalives_count": 2,
     "tcp_user_timeout": 4_000,
 }
+_POOLERS_REFUSAL = "unsupported startup parameter"
+"""PgBouncer, to whoever bounds his transactions; PostgreSQL has other words for what it does not know."""
 _TRY_AGAIN = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
@@ -132,7 +134,13 @@ class Postgres:
 
     def connect(self, run: str, purpose: str) -> "PostgresLink":
         """Open a link (Database.connect). Raises WrongDatabase, which no reconnecting mends."""
-        connection = open_connection(self._url, application_name(self._node, run))
+        try:
+            connection = open_connection(self._url, application_name(self._node, run))
+        except ConnectionLost as error:
+            if _POOLERS_REFUSAL in str(error):
+                refusal = "DATABASE_DIRECT_URL reaches a connection pooler; name PostgreSQL itself"
+                raise cluster.WrongDatabase(f"{refusal}. It said: {error}") from error
+            raise
         try:
             try:
                 self._check(connection)

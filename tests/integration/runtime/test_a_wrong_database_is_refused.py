@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+import threading
 import uuid
 from collections.abc import Iterator
 
@@ -48,6 +50,26 @@ def test_a_promoted_standby(connection: LaneConnection) -> None:
 def test_a_pooler_answers_with_somebody_elses_backend(connection: LaneConnection) -> None:
     cluster.initialise(connection, uuid.uuid4(), LANES)
     assert "pooler" in refusal(connection, pid=connection.info.backend_pid + 1)
+
+
+def test_a_pooler_that_takes_no_limits_is_named_at_once() -> None:
+    """As PgBouncer does that was told nothing of them; it would be asked again for a minute."""
+    said = b"SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter in options: transaction_timeout\0\0"
+    with socket.create_server(("127.0.0.1", 0)) as pooler:
+
+        def refuse() -> None:
+            client, _ = pooler.accept()
+            with client:
+                client.recv(1_024)
+                client.sendall(b"E" + (len(said) + 4).to_bytes(4, "big") + said)
+
+        refusing = threading.Thread(target=refuse)
+        refusing.start()
+        port = pooler.getsockname()[1]
+        url = f"postgresql://muster@127.0.0.1:{port}/muster?sslmode=disable&gssencmode=disable"
+        with pytest.raises(cluster.WrongDatabase, match=r"pooler.*transaction_timeout"):
+            Postgres(url, "node-1").connect("aaaa", "session")
+        refusing.join()
 
 
 def test_another_number_of_shards(connection: LaneConnection) -> None:
