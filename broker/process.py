@@ -349,12 +349,12 @@ class BrokerProcess:
             # Before the rows: a topic that was made anew may have the name, and so the folders.
             self._plane.stop(*key, is_deleted=True)
             self._followers.look_at(PartitionKey(*key))
-            rested_at = await _rest(rested_at)
+            rested_at = await _rest(rested_at, self._plane.led_epochs.save)
         for number, row in enumerate(heeded.rows):
             if self._plane.obey(row, from_snapshot=heeded.from_snapshot):
                 self._followers.look_at(PartitionKey(*row.key))
             if number % LOOKS_AT_THE_CLOCK == 0:
-                rested_at = await _rest(rested_at)
+                rested_at = await _rest(rested_at, self._plane.led_epochs.save)
         for answer in heeded.answers:
             key = PartitionKey(answer.topic_id, answer.partition)
             hosted = self._plane.hear_answer(*key, answer.base_version, answer.row)
@@ -363,6 +363,7 @@ class BrokerProcess:
                 self._may_grow(hosted)
         for gone in heeded.gone:
             self._stop_replica(PartitionKey(*gone))
+        self._plane.led_epochs.save()
         self._plane.forget_topics(heeded.deleted_topics)
 
     def _stop_replica(self, key: PartitionKey) -> None:
@@ -478,9 +479,10 @@ async def _after_each(interval_s: float, work: Callable[[], Awaitable[object]]) 
         await work()
 
 
-async def _rest(rested_at: Instant) -> Instant:
-    """Let the loop do something else if rows were obeyed for long; when that was."""
+async def _rest(rested_at: Instant, before: Callable[[], None]) -> Instant:
+    """Let the loop do something else if rows were obeyed for long, `before` comes first; when that was."""
     if elapsed_ms(rested_at, clock_ms()) < OBEY_AT_ONCE_MS:
         return rested_at
+    before()
     await asyncio.sleep(0)
     return clock_ms()

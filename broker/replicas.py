@@ -78,6 +78,8 @@ class DataPlane:
         self.found_damaged: dict[PartitionKey, str] = {}
         """What was confessed of logs when they were opened."""
         self._shelf = shelf
+        self.led_epochs = shelf.led
+        """To be saved when rows were obeyed, before the loop goes on."""
         self.topics = KnownTopics(settings.log, settings.file_delete_delay_ms)
         self.upkeep = Upkeep(self, shelf, wall_clock_ms, self._ages, settings.reserve_bytes)
         self.cleaner = Cleaner(self, wall_clock_ms)
@@ -267,6 +269,7 @@ class DataPlane:
             self.stop(*hosted.key, is_deleted=is_moved)
             return
         if outcome is Obeyed.NEW_LEADER:
+            self.led_epochs.look(hosted.key, hosted.replica)
             hosted.leadership_changed()
             # Where somebody else took over, a follower stores what it can, and may lead again.
             if not hosted.replica.leads and self.troubles.empty(hosted.key):

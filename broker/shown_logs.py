@@ -30,6 +30,7 @@ class ShownLogs:
         """Tell of those of `obeyed` that ask for it."""
         asking = [row for row in obeyed if row.is_unproven] if self._is_understood else []
         hosted = ((row, self._plane.hosted(row.topic_id, row.partition)) for row in asking)
-        shown = [end for row, one in hosted if one is not None and (end := end_for(row, one.replica))]
+        led = self._plane.led_epochs
+        shown = [end for row, one in hosted if one is not None and (end := end_for(row, one.replica, led))]
         for at in range(0, len(shown), MAX_ROWS_PER_FRAME):
             self._send(LogEnds(ends=tuple(shown[at : at + MAX_ROWS_PER_FRAME])))

@@ -215,7 +215,8 @@ def _compared(records: Sequence[facts.ClusterRecord]) -> Iterator[str]:
         for partition, of_each in ((one.partition, one.ends) for one in made.logs):
             of_all = of_each if len(of_each) == len(made.brokers) else of_each * len(made.brokers)
             ends = ", ".join(
-                f"{end.end_offset} (broker {broker_id}, epoch {end.last_epoch})"
+                f"{end.end_offset} (broker {broker_id}, epoch {end.last_epoch}"
+                f"{f', led in {end.led_epoch}' if end.led_epoch > end.last_epoch else ''})"
                 for broker_id, end in zip(made.brokers, of_all, strict=True)
             )
             shown = f"logs end at {ends}" if ends else "no log was shown"

@@ -23,6 +23,7 @@ from broker.core.replica_log import PartitionKey
 from broker.log import given_up, opening
 from broker.log.checkpoints import LEADER_EPOCHS, load_epochs, load_offsets, save_offsets
 from broker.log.files import DamagedFile, OpenFiles, read_sealed, replace_sealed, sync_with_folder
+from broker.log.led_notes import LedNotes
 from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.stated_offsets import Begun, StatedOffsets
@@ -67,6 +68,7 @@ class LogShelf:
         self._stated_points = StatedOffsets(folder / RECOVERY_POINTS)
         self._stated_marks = StatedOffsets(folder / HIGH_WATERMARKS)
         self.given_up = given_up.GivenUpLogs(folder)
+        self.led = LedNotes(folder)
         self.damaged: dict[PartitionKey, str] = {}
         """Logs that lack what they once held, and what was found; the controller must hear of each before
         this broker may lead it."""
@@ -92,6 +94,7 @@ class LogShelf:
         self._recovery_points = self._stated_points.load()
         self.high_watermarks = self._stated_marks.load()
         withheld = self.given_up.load(self.keys)
+        self.led.load(self._found)
         self._unopened = frozenset(load_offsets(self._folder / UNOPENED).keys() & self._found)
         gone = {key for key, offset in self.high_watermarks.items() if offset and key not in self._found}
         self.damaged.update(dict.fromkeys(gone, "its folder is gone"))
@@ -276,6 +279,7 @@ class LogShelf:
         if name is not None:
             self._give_up(key, self._folder / name, opened)
         self._forget_offsets(key)
+        self.led.forget(key)
         self.damaged.pop(key, None)
         if opened is not None:
             opened.close()

@@ -11,6 +11,7 @@ import msgspec
 
 from controller.core.loss_rows import Loss
 from controller.core.plan_rows import Plan, PlanStep, StepState
+from muster.messages.link.log_ends import NOT_NOTED
 from muster.messages.link.quotas import QuotaRow
 from muster.messages.link.rows import AlikePartitions, BrokerConfigs, BrokerRow, PartitionKey, TopicRow
 from muster.messages.link.to_broker import ReassignmentResult, WishAnswer
@@ -240,10 +241,14 @@ class LossChanged(Record, frozen=True):
 
 
 class ShownEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How far the log of one replica went: the leader epoch of its last batch, and its end."""
+    """How far the log of one replica went: the leader epoch of its last batch, and its end.
+
+    `led_epoch` is the one in which its broker led last, where that decided; −2: it did not, −1: in none.
+    """
 
     last_epoch: int
     end_offset: int
+    led_epoch: int = NOT_NOTED
 
 
 class ShownLogs(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -1,11 +1,11 @@
 """This room elects where a database that was set back may name the wrong replicas in sync (ADR 22).
 
 Every replica shows its log; the one that goes furthest leads, as only who holds all that was committed can
-have a batch of the last leader epoch, and of those the longest holds all of it.
+have led in the last leader epoch, or have a batch of it, and of those the longest holds all of it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -18,7 +18,7 @@ from controller.core.events import LinkId
 from controller.core.records import LogsCompared, ShownEnd, ShownLogs
 from controller.core.state import NOTHING_LOST, LostTail
 from muster.kernel.instants import after
-from muster.messages.link.log_ends import LogEnd
+from muster.messages.link.log_ends import NOT_NOTED, LogEnd
 from muster.messages.link.protocol import SHOWS_LOGS
 from muster.messages.link.rows import DOUBTED, NO_LEADER, UNPROVEN, PartitionRow
 
@@ -93,7 +93,9 @@ def go_on(draft: Draft) -> None:
                 elected = draft.partition(key)
                 # Nobody leads, whoever was chosen, where leader epochs are used up.
                 leader = elected.leader if elected else NO_LEADER
-                compared[row.topic_id, leader, tuple(sorted(ends))].append(_shown(row.partition, ends))
+                compared[row.topic_id, leader, tuple(sorted(ends))].append(
+                    _shown(row.partition, leader, ends)
+                )
         del shown.unjudged[key]
     draft.other_records += [_compared(draft, alike, logs) for alike, logs in compared.items()]
 
@@ -194,16 +196,26 @@ def _best(row: PartitionRow, ends: Mapping[int, LogEnd], live: set[int]) -> Choi
     able = [b for b in row.assigned if b in ends and b in live]
     if not able:
         return None
-    begun = _latest_start(ends)
-    leader = max(able, key=lambda b: (*_reach(ends[b], begun), ends[b].start_offset, -row.assigned.index(b)))
-    same = _reach(ends[leader], begun), ends[leader].start_offset
-    isr = tuple(b for b in able if (_reach(ends[b], begun), ends[b].start_offset) == same)
-    return Choice(leader, isr)
+    last_epoch, end_offset = _furthest([ends[b] for b in able], _latest_start(ends))
+    furthest = [b for b in able if (ends[b].last_epoch, ends[b].end_offset) == (last_epoch, end_offset)]
+    start_offset = max(ends[b].start_offset for b in furthest)
+    isr = tuple(b for b in furthest if ends[b].start_offset == start_offset)
+    return Choice(isr[0], isr)
 
 
 def _goes_furthest(broker_id: int, ends: Mapping[int, LogEnd]) -> bool:
-    begun = _latest_start(ends)
-    return _reach(ends[broker_id], begun) == max(_reach(one, begun) for one in ends.values())
+    end = ends[broker_id]
+    return (end.last_epoch, end.end_offset) == _furthest(ends.values(), _latest_start(ends))
+
+
+def _furthest(ends: Collection[LogEnd], begun: int) -> tuple[int, int]:
+    """Of the log that holds all that any of these surely holds: the epoch of its last batch, and its end.
+
+    What ends behind a batch of the same epoch holds what another such one does, and more if it is longer.
+    """
+    is_noted = all(end.led_epoch != NOT_NOTED for end in ends)
+    last = max(ends, key=lambda end: _reach(end, begun, is_noted))
+    return last.last_epoch, max(end.end_offset for end in ends if end.last_epoch == last.last_epoch)
 
 
 def _latest_start(ends: Mapping[int, LogEnd]) -> int:
@@ -211,16 +223,22 @@ def _latest_start(ends: Mapping[int, LogEnd]) -> int:
     return max(one.start_offset for one in ends.values())
 
 
-def _reach(end: LogEnd, begun: int) -> tuple[bool, int, int]:
-    """What orders logs: the leader epoch of the last batch, then the end (`end_before_epoch`).
+def _reach(end: LogEnd, begun: int, is_noted: bool) -> tuple[bool, int, int]:
+    """What orders logs: the last leader epoch that wrote, or was led here, then the end (`end_before_epoch`).
 
-    Before both that it goes as far as what others have deleted (`deleted_is_brought_back`).
+    Before both that it goes as far as what others have deleted (`deleted_is_brought_back`). Brokers of before
+    note no epoch: where one of them shows a log, batches alone decide.
     """
-    return end.end_offset >= begun, end.last_epoch, end.end_offset
+    epoch = max(end.last_epoch, end.led_epoch) if is_noted else end.last_epoch
+    return end.end_offset >= begun, epoch, end.end_offset
 
 
-def _shown(partition: int, ends: Mapping[int, LogEnd]) -> ShownLogs:
-    of_each = tuple(ShownEnd(end.last_epoch, end.end_offset) for _, end in sorted(ends.items()))
+def _shown(partition: int, leader: int, ends: Mapping[int, LogEnd]) -> ShownLogs:
+    is_decided = leader in ends and any(end.last_epoch > ends[leader].last_epoch for end in ends.values())
+    of_each = tuple(
+        ShownEnd(end.last_epoch, end.end_offset, end.led_epoch if is_decided else NOT_NOTED)
+        for _, end in sorted(ends.items())
+    )
     return ShownLogs(partition, of_each if len(set(of_each)) > 1 else of_each[:1])
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from broker.core.cluster_view import ClusterView, Heeded, PartitionKey
+from broker.core.led_epochs import LedEpochs
 from broker.core.log_ends import end_for
 from broker.core.loss_watch import LossKey, LossWatch
 from broker.core.replica import FetchPosition, Obeyed, Replica, Role
@@ -80,6 +81,7 @@ class Broker:
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.logs: dict[PartitionKey, MemoryLog] = {}
+        self.led = LedEpochs()
         self.up = False
         self.run = 0
         self.lost_tail = True
@@ -122,6 +124,7 @@ class Broker:
         self.kill()
         self.lost_tail, self.crashed, self.crashed_in = True, 1, incarnation(self.run)
         self.boot += 1
+        self.led = LedEpochs()
         for log in self.logs.values():
             log.truncate(max(kept(log), log.start_offset))
 
@@ -218,7 +221,8 @@ class Broker:
         self.owing |= {(*key, epoch): self.boot for key, epoch in asked if key in gone}
 
     def _show_logs(self, rows: Iterable[PartitionRow]) -> None:
-        shown = [end for row in rows if (end := end_for(row, self.replicas.get(row.key))) is not None]
+        told = (end_for(row, self.replicas.get(row.key), self.led) for row in rows)
+        shown = [end for end in told if end is not None]
         if shown and self.link is not None:
             self.link.say_to_controller(LogEnds(ends=tuple(shown)))
 
@@ -244,6 +248,8 @@ class Broker:
         for answer in heeded.answers:
             replica = self.replicas.get((answer.topic_id, answer.partition))
             heard = replica.hear_answer(answer.base_version, answer.row, now) if replica else None
+            if replica and heard is Obeyed.NEW_LEADER:
+                self.led.look((answer.topic_id, answer.partition), replica)
             if heard is Obeyed.STOPPED:
                 self._discard((answer.topic_id, answer.partition))
         for key in heeded.gone:
@@ -270,6 +276,8 @@ class Broker:
         obeyed = replica.obey(row, now, from_snapshot)
         if obeyed is not Obeyed.ANOTHER:
             self.losses.look(LogKey(*row.key), replica, replica.log.end_offset, high_watermark)
+        if obeyed is Obeyed.NEW_LEADER:
+            self.led.look(row.key, replica)
         if obeyed in (Obeyed.STOPPED, Obeyed.ANOTHER):
             self._discard(row.key)
         if obeyed is Obeyed.ANOTHER:
@@ -279,6 +287,7 @@ class Broker:
         """The log is stray: never used again under this key."""
         self.replicas.pop(key, None)
         self.logs.pop(key, None)
+        self.led.forget(key)
         self.level.pop(key, None)
         self.losses.stopped(LogKey(*key))
 

@@ -113,14 +113,12 @@ class DiskBroker(Broker):
         self._resting: set[PartitionKey] = set()
         self.data = DataFolder(self.folder, self.broker_id)
         self.data.open(f"boot-{self.boot}")
-        shelf = self._shelf = LogShelf(
-            self.data.partitions,
-            self.data.stopped_cleanly,
-            OpenFiles(OPEN_FILES),
-            same_boot=self.data.same_boot,
-        )
+        is_clean, same_boot = self.data.stopped_cleanly, self.data.same_boot
+        self._shelf = LogShelf(self.data.partitions, is_clean, OpenFiles(OPEN_FILES), same_boot=same_boot)
+        shelf = self._shelf
         shelf.scan(self.data.lose_tail)
         self.plane = DataPlane(self.broker_id, shelf, self.settings, self._now, self.wall_ms)
+        self.led = self.plane.led_epochs
         self.plane.on_trouble = self._state_unusable
         self.plane.losses.begin(HeldNotes(self.folder), _nobody_is_rung, shelf.may_lack)
         with self.barred.at_a_start():
@@ -371,6 +369,7 @@ class DiskBroker(Broker):
             elsewhere = self.view.partitions.get(stray)
             if elsewhere is None or not self.plane.obey(elsewhere, from_snapshot=True):
                 self.plane.stop(*stray)
+        self.plane.led_epochs.save()
         self.plane.forget_topics(heeded.deleted_topics)
 
     def _obey(self, row: PartitionRow, now: Instant, from_snapshot: bool) -> None:

@@ -7,6 +7,7 @@ from unittest.mock import patch
 import msgspec
 
 from broker.core import log_ends, proven_rows, replica
+from broker.core.led_epochs import LedEpochs
 from broker.core.replica import Role
 from controller.core import recount
 from controller.core.draft import Draft
@@ -20,11 +21,16 @@ from tests.simulation.replication.mutants import Mutant, mutant, replaced
 
 __all__ = ["MUTANTS"]
 
+LAST_OFFSET = 2**63 - 1
 Without = Callable[..., Choice | None]
 
 MUTANTS["shown_by_the_dead"] = replaced(ShownLogs, "forget", lambda _: lambda self, broker_id: None)
 MUTANTS["end_before_epoch"] = lambda: patch.object(
-    recount, "_reach", lambda end, begun: (end.end_offset >= begun, end.end_offset, end.last_epoch)
+    recount, "_reach", lambda end, begun, _: (end.end_offset >= begun, end.end_offset, end.last_epoch)
+)
+MUTANTS["led_is_forgotten"] = replaced(LedEpochs, "look", lambda _: lambda self, key, replica: None)
+MUTANTS["cut_is_overlooked"] = replaced(
+    LedEpochs, "shown_for", lambda whole: lambda self, row, end_offset: whole(self, row, LAST_OFFSET)
 )
 MUTANTS["deleted_is_brought_back"] = lambda: patch.object(recount, "_latest_start", lambda ends: 0)
 MUTANTS["doubt_is_forgotten"] = lambda: patch.object(recount, "doubt", lambda draft, broker_id, lost: True)

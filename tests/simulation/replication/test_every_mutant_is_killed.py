@@ -128,6 +128,7 @@ SCENES: dict[str, Callable[[], None]] = {
     "another_process_is_believed": (
         believed.test_another_process_of_a_member_is_not_believed_whatever_it_tells
     ),
+    "led_is_forgotten": shown.test_who_led_without_a_batch_shows_the_epoch,
     "lost_turns_are_overlooked": believed.test_so_is_one_that_was_not_in_sync_and_is_here,
     "open_proposal_is_forgotten": (
         shown.test_who_asked_for_another_isr_and_heard_no_answer_does_not_know_what_became_of_it
@@ -141,6 +142,7 @@ SCENES: dict[str, Callable[[], None]] = {
     ),
     "doubt_is_forgotten": recounts.test_who_lost_its_tail_since_makes_the_election_doubtful,
     "end_before_epoch": recounts.test_a_later_leader_epoch_goes_before_a_longer_log,
+    "cut_is_overlooked": shown.test_a_log_that_was_cut_since_shows_no_epoch_before_it_has_grown_again,
     "deleted_is_brought_back": judged.test_who_ends_before_another_log_begins_does_not_lead_without_a_note,
     "failed_is_shown": shown.test_of_a_log_that_failed_nothing_is_shown,
     "isr_is_believed": (

@@ -13,7 +13,12 @@ from tests.simulation.replication.set_backs import run_seed
 
 SEEDS, BLOCK = 150, 25
 
-KILLED_BY = {"absent_are_forgotten": 53, "end_before_epoch": 377, "isr_is_believed": 0}
+KILLED_BY = {
+    "absent_are_forgotten": 53,
+    "end_before_epoch": 377,
+    "isr_is_believed": 0,
+    "led_is_forgotten": 222753,
+}
 """Seeds that miss the rule; when walks change, one of SEEDS takes its place."""
 
 

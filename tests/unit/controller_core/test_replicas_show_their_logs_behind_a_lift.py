@@ -19,7 +19,7 @@ from muster.messages.link.from_broker import (
     UnusableLogs,
     WantedReplicas,
 )
-from muster.messages.link.log_ends import LogEnd, LogEnds
+from muster.messages.link.log_ends import NOT_NOTED, LogEnd, LogEnds
 from muster.messages.link.protocol import SHOWS_LOGS
 from muster.messages.link.rows import DOUBTED, NO_LEADER, PROVEN, UNPROVEN, PartitionRow
 from muster.messages.link.to_broker import ElectionResults, ReassignmentResults
@@ -56,9 +56,16 @@ class Lifted(Cluster):
                 ping(self.state.memory, session.link, 0, self.now, self.settings)
 
     def shows(
-        self, b: int, last_epoch: int, end: int, start: int = 0, epoch: int = EPOCH, run: str = "b"
+        self,
+        b: int,
+        last_epoch: int,
+        end: int,
+        start: int = 0,
+        epoch: int = EPOCH,
+        run: str = "b",
+        led: int = NOT_NOTED,
     ) -> ClusterDecision:
-        ends = (LogEnd(ORDERS, 0, epoch, last_epoch, end, start),)
+        ends = (LogEnd(ORDERS, 0, epoch, last_epoch, end, start, led_epoch=led),)
         return self.turn(heard(f"link-{b}{run}", LogEnds(ends=ends)))
 
     def expire(self, b: int, run: str = "b") -> None:
@@ -110,6 +117,42 @@ def test_a_later_leader_epoch_goes_before_a_longer_log() -> None:
     cluster.shows(2, 8, 90)
     cluster.shows(3, 7, 100)
     assert (cluster.partition().leader, cluster.partition().isr) == (2, (2,))
+
+
+def test_who_led_later_goes_before_a_batch_that_nobody_took() -> None:
+    cluster = Lifted()
+    cluster.shows(1, 7, 100, led=9)
+    cluster.shows(2, 7, 100, led=3)
+    decision = cluster.shows(3, 8, 101, led=8)
+    assert (cluster.partition().leader, cluster.partition().isr) == (1, (1, 2)), "both hold the same"
+    assert not lossy(decision)
+    [compared] = [one for one in decision.records if isinstance(one, LogsCompared)]
+    ends = (ShownEnd(7, 100, 9), ShownEnd(7, 100, 3), ShownEnd(8, 101, 8))
+    assert compared.logs == (ShownLogs(0, ends),)
+
+
+def test_a_log_that_goes_on_behind_the_same_batch_holds_what_a_later_leader_held() -> None:
+    cluster = Lifted()
+    cluster.shows(1, 7, 90, led=9)
+    cluster.shows(2, 7, 100, led=-1)
+    assert not lossy(cluster.shows(3, 8, 80, led=8))
+    assert (cluster.partition().leader, cluster.partition().isr) == (2, (2,))
+
+
+def test_who_led_a_log_of_which_all_was_deleted_goes_before_one_that_was_left_behind() -> None:
+    cluster = Lifted()
+    cluster.shows(1, -1, 100, start=100, led=9)
+    cluster.shows(2, -1, 100, start=100, led=-1)
+    assert not lossy(cluster.shows(3, 7, 105, led=7))
+    assert (cluster.partition().leader, cluster.partition().isr) == (1, (1, 2))
+
+
+def test_where_a_broker_of_before_notes_no_epoch_batches_alone_decide() -> None:
+    cluster = Lifted()
+    cluster.shows(1, 7, 100, led=9)
+    cluster.shows(2, 7, 100)
+    cluster.shows(3, 8, 80, led=8)
+    assert cluster.partition().leader == 3
 
 
 def test_who_was_not_in_sync_by_the_row_leads_if_it_goes_furthest() -> None:

@@ -15,6 +15,11 @@ FURTHER = ShownEnd(8, 100)
     [
         ((1, 2), (ShownEnd(7, 90), FURTHER), "logs end at 90 (broker 1, epoch 7), 100 (broker 2, epoch 8)"),
         ((1, 2), (FURTHER,), "logs end at 100 (broker 1, epoch 8), 100 (broker 2, epoch 8)"),
+        (
+            (1, 2),
+            (ShownEnd(8, 90, 8), ShownEnd(7, 100, 9)),
+            "logs end at 90 (broker 1, epoch 8), 100 (broker 2, epoch 7, led in 9)",
+        ),
         ((2,), (FURTHER,), "logs end at 100 (broker 2, epoch 8)"),
         ((), (), "no log was shown"),
     ],
