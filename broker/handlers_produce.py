@@ -1,12 +1,12 @@
 """This room answers Produce: records into the log, and the answer when they are as safe as was asked."""
 
-import asyncio
 from typing import Final
 
 import structlog
 
 from broker.core.refused_batches import SENT_AGAIN, RefusedBatches
 from broker.core.replica_log import PartitionKey
+from broker.deadlines import Deadlines
 from broker.hosted import HostedPartition
 from broker.log.outcomes import AppendRefused, StorageFailed
 from broker.replicas import DataPlane
@@ -37,9 +37,11 @@ _NONE: Final = ErrorCode.NONE
 
 
 class _Outcome:
-    """The answer for one partition, as far as it is known."""
+    """The answer for one partition, as far as it is known. It waits itself to hear that it is committed."""
 
     __slots__ = (
+        "_hosted",
+        "_parked",
         "append_time_ms",
         "base_offset",
         "error_code",
@@ -60,98 +62,113 @@ class _Outcome:
         self.text: str | None = None
         self.header: BatchHeader | None = None
         """Of a batch that was stored."""
+        self._parked: _ParkedProduce | None = None
+        """Whoever is to hear of it, as long as that is not known."""
 
     def refuse(self, error_code: ErrorCode, text: str | None = None) -> None:
         self.error_code = error_code
         self.text = text
         self.base_offset = _NO_OFFSET
 
+    def wait(self, parked: "_ParkedProduce", hosted: HostedPartition, next_offset: int) -> None:
+        """Tell `parked` when all below `next_offset` is committed."""
+        self._parked, self._hosted = parked, hosted
+        hosted.await_commit(next_offset, self)
+
+    @property
+    def waits(self) -> bool:
+        """Nobody knows what becomes of its records."""
+        return self._parked is not None
+
+    def committed(self, _key: PartitionKey) -> None:
+        parked = self._parked
+        if parked is not None:
+            self._parked = None
+            parked.one_less()
+
+    def refused(self, _key: PartitionKey, error_code: ErrorCode) -> None:
+        parked = self._parked
+        if parked is not None:
+            self._parked = None
+            parked.refuse(self, error_code)
+            parked.one_less()
+
+    def leave(self) -> None:
+        """Nobody is to be told any more."""
+        if self._parked is not None:
+            self._parked = None
+            self._hosted.forget(self)
+
 
 class _ParkedProduce:
     """A Produce with acks=all whose records wait for the high watermark."""
 
-    __slots__ = ("_answer", "_left", "_partitions", "_refused", "_timer", "outcomes")
+    __slots__ = (
+        "_deadlines",
+        "_header",
+        "_left",
+        "_refused",
+        "_throttle_ms",
+        "is_waiting",
+        "outcomes",
+        "reply",
+    )
 
-    def __init__(self, outcomes: list[_Outcome], answer: "_Answer", refused: RefusedBatches) -> None:
+    def __init__(
+        self,
+        header: RequestHeader,
+        reply: Reply,
+        outcomes: list[_Outcome],
+        throttle_ms: int,
+        refused: RefusedBatches,
+        deadlines: Deadlines,
+    ) -> None:
+        self.reply = reply
         self.outcomes = outcomes
-        self._answer = answer
+        self.is_waiting = True
+        self._header = header
+        self._throttle_ms = throttle_ms
         self._refused = refused
-        self._left: dict[PartitionKey, list[_Outcome]] = {}
-        """By partition, in the order in which they are committed: a request may name one twice."""
-        self._partitions: list[HostedPartition] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadlines = deadlines
+        self._left = 0
+        """Outcomes that wait."""
 
     def park(self, waiting: list[tuple[HostedPartition, int, _Outcome]], timeout_ms: int) -> None:
         """Wait for each of `waiting`, at most `timeout_ms`, and no longer than there is anybody to tell."""
-        self._answer.reply.park(len(waiting), self._leave)
+        self._left = len(waiting)
+        self.reply.park(self._left, self._leave)
         for hosted, next_offset, outcome in waiting:
-            self._left.setdefault(hosted.key, []).append(outcome)
-            self._partitions.append(hosted)
-            hosted.await_commit(next_offset, self)
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(min(timeout_ms, LONGEST_TIMEOUT_MS) / 1000, self._time_is_over)
+            outcome.wait(self, hosted, next_offset)
+        self._deadlines.enter(self, min(timeout_ms, LONGEST_TIMEOUT_MS) / 1000)
 
-    def committed(self, key: PartitionKey) -> None:
-        self._take(key)
-        self._answer_if_done()
+    def one_less(self) -> None:
+        """What became of one of them is known."""
+        self._left -= 1
+        if not self._left:
+            self.is_waiting = False
+            self._deadlines.leave()
+            self.reply.send(produce_answer(self._header, self.outcomes, self._throttle_ms))
 
-    def refused(self, key: PartitionKey, error_code: ErrorCode) -> None:
-        outcome = self._take(key)
-        if outcome is not None:
-            self._refuse(outcome, error_code)
-        self._answer_if_done()
-
-    def _refuse(self, outcome: _Outcome, error_code: ErrorCode) -> None:
+    def refuse(self, outcome: _Outcome, error_code: ErrorCode) -> None:
         """Whether its records stay nobody knows: what stands behind them waits until they come again."""
         outcome.refuse(error_code)
         if outcome.header is not None:
             place = outcome.topic, outcome.partition
-            self._refused.note(place, self._answer.reply.peer, outcome.header, error_code)
+            self._refused.note(place, self.reply.peer, outcome.header, error_code)
 
-    def _take(self, key: PartitionKey) -> _Outcome | None:
-        waiting = self._left.get(key)
-        if not waiting:
-            return None
-        if len(waiting) == 1:
-            del self._left[key]
-        return waiting.pop(0)
-
-    def _answer_if_done(self) -> None:
-        if not self._left and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self._answer.send(self.outcomes)
-
-    def _time_is_over(self) -> None:
+    def time_is_over(self) -> None:
         """The records stay in the log; the producer does not know of them and tries again."""
-        for outcomes in self._left.values():
-            for outcome in outcomes:
-                self._refuse(outcome, ErrorCode.REQUEST_TIMED_OUT)
+        for outcome in self.outcomes:
+            if outcome.waits:
+                self.refuse(outcome, ErrorCode.REQUEST_TIMED_OUT)
         self._leave()
-        self._answer.send(self.outcomes)
+        self.reply.send(produce_answer(self._header, self.outcomes, self._throttle_ms))
 
     def _leave(self) -> None:
-        for hosted in self._partitions:
-            if hosted.key in self._left:
-                hosted.forget(self)
-        self._left.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-
-class _Answer:
-    """Where the answer goes and in which form."""
-
-    __slots__ = ("_header", "_throttle_ms", "reply")
-
-    def __init__(self, header: RequestHeader, reply: Reply, throttle_ms: int) -> None:
-        self._header = header
-        self._throttle_ms = throttle_ms
-        self.reply = reply
-
-    def send(self, outcomes: list[_Outcome]) -> None:
-        self.reply.send(produce_answer(self._header, outcomes, self._throttle_ms))
+        self.is_waiting = False
+        self._deadlines.leave()
+        for outcome in self.outcomes:
+            outcome.leave()
 
 
 class ProduceHandler:
@@ -161,6 +178,7 @@ class ProduceHandler:
         self._plane = plane
         self._quotas = quotas
         self._refused = RefusedBatches()
+        self._deadlines = Deadlines()
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Append, then answer now (acks=1), never (0), or when committed (all). Raises MalformedFrame."""
@@ -191,8 +209,8 @@ class ProduceHandler:
         if request.acks == 0:
             self._answer_nobody(outcomes, reply)
         elif waiting and request.acks == ALL_IN_SYNC:
-            answer = _Answer(header, reply, throttle_ms)
-            _ParkedProduce(outcomes, answer, self._refused).park(waiting, request.timeout_ms)
+            parked = _ParkedProduce(header, reply, outcomes, throttle_ms, self._refused, self._deadlines)
+            parked.park(waiting, request.timeout_ms)
         else:
             reply.send(produce_answer(header, outcomes, throttle_ms))
 

@@ -327,7 +327,7 @@ MUTANTS["gap_is_taken"] = lambda: patch.object(
 )
 
 
-MUTANTS["cut_is_told"] = lambda: patch.object(_ParkedProduce, "_refuse", _refuse_without_a_note)
+MUTANTS["cut_is_told"] = lambda: patch.object(_ParkedProduce, "refuse", _refuse_without_a_note)
 
 
 def _refuse_without_a_note(_parked: Any, outcome: Any, error_code: Any) -> None:
