@@ -11,8 +11,9 @@ from broker.log.partition_log import PartitionLog
 from muster.kafkawire import batches
 from muster.kafkawire.errors import CorruptBatch
 from muster.kafkawire.fetch_requests import UNKNOWN, AskedPartition
-from muster.kafkawire.fetching import FetchedPartition
+from muster.kafkawire.fetching import NOBODY, FetchedPartition
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.tuples import made
 
 RESPONSE_BYTES: Final = 57_671_680
 """Kafka's `fetch.max.bytes` of a broker: no answer is larger, whatever was asked."""
@@ -21,6 +22,9 @@ MOST_PASSED: Final = 1_000
 """So many batches without records are looked at in a piece of a log, and so many pieces for one answer."""
 
 Answer = FetchedPartition[StoredRecords]
+
+_NONE: Final = ErrorCode.NONE
+"""To find it in its class takes as long as a call."""
 
 
 def refused(partition: int, error_code: ErrorCode) -> Answer:
@@ -55,7 +59,9 @@ def records_of(
                 region = _with_records(log, region, most, limit_offset, at_least_one=at_least_one)
         except StorageFailed:
             return refused(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-    return FetchedPartition(asked.partition, ErrorCode.NONE, high_watermark, start_offset, region)
+    return made(
+        FetchedPartition, (asked.partition, _NONE, high_watermark, start_offset, region, None, NOBODY)
+    )
 
 
 def _with_records(

@@ -16,6 +16,7 @@ from broker.core.replica_log import EpochEnd
 from muster.kafkawire.fetch_requests import AskedPartition, AskedTopic, FetchRequest, ForgottenTopic
 from muster.kafkawire.fetching import FetchAnswer
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.tuples import made
 
 MOST_NAMED: Final = 20_000
 """Partitions that one request names or forgets: a door takes 50,000 elements in a frame, and each may be of a
@@ -54,6 +55,17 @@ class FetchLimits:
     partition_max_bytes: int
 
 
+class _Followed:
+    """One partition of a session: from where to fetch it next, None once it is left, and what was asked."""
+
+    __slots__ = ("asked", "key", "wanted")
+
+    def __init__(self, key: PartitionKey) -> None:
+        self.key = key
+        self.wanted: FetchPosition | None = None
+        self.asked: FetchPosition | None = None
+
+
 class FetchSession:
     """All that one broker follows of one peer, over one connection; one fetch is in flight at a time.
 
@@ -67,37 +79,46 @@ class FetchSession:
         self._limits = limits
         self._session_id = NO_SESSION
         self._session_epoch = FIRST_EPOCH
-        self._wanted: dict[PartitionKey, FetchPosition] = {}
-        self._asked: dict[PartitionKey, FetchPosition] = {}
-        self._moved: set[PartitionKey] = set()
+        self._followed: dict[PartitionKey, _Followed] = {}
+        self._moved: dict[_Followed, None] = {}
+        self._wanted = 0
 
     def __len__(self) -> int:
         """How many partitions are fetched."""
-        return len(self._wanted)
+        return self._wanted
 
     def move(self, key: PartitionKey, position: FetchPosition | None) -> None:
         """Fetch `key` from `position` from the next request on; None: not any more."""
-        if position is None:
-            self._wanted.pop(key, None)
-        else:
-            self._wanted[key] = position
-        self._moved.add(key)
+        followed = self._followed.get(key)
+        if followed is None:
+            if position is None:
+                return
+            followed = self._followed[key] = _Followed(key)
+        self._wanted += (position is not None) - (followed.wanted is not None)
+        followed.wanted = position
+        self._moved[followed] = None
 
     def request(self) -> FetchRequest:
         """The next Fetch. What it asks is remembered, so that answers find it."""
         if self._session_id == NO_SESSION:
-            self._asked, self._moved = {}, set(self._wanted)
-        asked: dict[PartitionKey, FetchPosition] = {}
+            for followed in self._followed.values():
+                followed.asked = None
+                self._moved[followed] = None
+        asked: list[tuple[PartitionKey, FetchPosition]] = []
         forgotten: list[PartitionKey] = []
-        while self._moved and len(asked) + len(forgotten) < MOST_NAMED:
-            key = self._moved.pop()
-            position = self._wanted.get(key)
+        moved, self._moved = self._moved, {}
+        for followed in moved:
+            if len(asked) + len(forgotten) >= MOST_NAMED:
+                self._moved[followed] = None
+                continue
+            key, position = followed.key, followed.wanted
             if position is None:
-                if self._asked.pop(key, None) is not None:
+                del self._followed[key]
+                if followed.asked is not None:
                     forgotten.append(key)
-            elif self._asked.get(key) != position:
-                asked[key] = position
-        self._asked.update(asked)
+            elif followed.asked != position:
+                followed.asked = position
+                asked.append((key, position))
         return self._worded(asked, forgotten, 0 if self._moved else self._limits.wait_max_ms)
 
     def hear(self, answer: FetchAnswer) -> list[FetchedAnswer]:
@@ -115,29 +136,25 @@ class FetchSession:
     def _answers(self, answer: FetchAnswer) -> Iterable[FetchedAnswer]:
         for _, topic_id, partitions in answer.topics:
             for partition, error, high_watermark, start_offset, records, diverging, _ in partitions:
-                key = (topic_id, partition)
-                asked = self._asked.get(key)
-                if asked is None:
+                followed = self._followed.get((topic_id, partition))
+                if followed is None or followed.asked is None:
                     continue  # Forgotten while the answer was under way.
                 told = None if diverging is None else EpochEnd(*diverging)
-                yield FetchedAnswer(key, asked, error, high_watermark, start_offset, told, records)
+                fields = (followed.key, followed.asked, error, high_watermark, start_offset, told, records)
+                yield made(FetchedAnswer, fields)
 
     def _worded(
-        self, asked: dict[PartitionKey, FetchPosition], forgotten: list[PartitionKey], wait_max_ms: int
+        self,
+        asked: list[tuple[PartitionKey, FetchPosition]],
+        forgotten: list[PartitionKey],
+        wait_max_ms: int,
     ) -> FetchRequest:
         limits = self._limits
         topics: dict[UUID, list[AskedPartition]] = defaultdict(list)
-        for (topic_id, index), position in asked.items():
-            topics[topic_id].append(
-                AskedPartition(
-                    index,
-                    position.leader_epoch,
-                    position.offset,
-                    position.last_epoch,
-                    position.start_offset,
-                    limits.partition_max_bytes,
-                )
-            )
+        for (topic_id, index), position in asked:
+            _, leader_epoch, offset, last_epoch, start_offset = position
+            fields = (index, leader_epoch, offset, last_epoch, start_offset, limits.partition_max_bytes)
+            topics[topic_id].append(made(AskedPartition, fields))
         gone: dict[UUID, list[int]] = defaultdict(list)
         for topic_id, index in forgotten:
             gone[topic_id].append(index)

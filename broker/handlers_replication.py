@@ -41,6 +41,9 @@ FOLLOWERS_ELEMENTS: Final = 50_000
 WHOLE_PASS_MS: Final = 1_000
 """How often positions that did not move count as fetched again, where that may change something."""
 
+_NONE: Final = ErrorCode.NONE
+"""To find it in its class takes as long as a call."""
+
 Verdict = ErrorCode | EpochEnd
 
 
@@ -72,7 +75,12 @@ class Followed:
 
     def grew(self, _key: PartitionKey) -> None:
         """The log has more records than before."""
-        self._session.grew(self)
+        session = self._session
+        session.dirty[self] = None
+        if self not in session.unsettled:
+            session.stood(self)
+        if session.is_parked:
+            session.wake()
 
     def row_changed(self, _key: PartitionKey) -> None:
         """The follower may have to ask for its admission again."""
@@ -121,6 +129,8 @@ class FollowerSession:
         """Whose high watermark rose while consumers read at this follower."""
         self._fetched_at = self._judged_all_at = plane.clock()
         self._parked: tuple[RequestHeader, Reply, int, int] | None = None
+        self.is_parked = False
+        """A fetch waits for news."""
         self._timer: asyncio.TimerHandle | None = None
         self._room_timer: asyncio.TimerHandle | None = None
         """Looks again when there is room for what is throttled."""
@@ -148,7 +158,7 @@ class FollowerSession:
                 self._send(header, reply, answers)
                 return
             self._unread(answers)
-        self._parked = (header, reply, max_bytes, request.min_bytes)
+        self._parked, self.is_parked = (header, reply, max_bytes, request.min_bytes), True
         self._timer = asyncio.get_running_loop().call_later(request.max_wait_ms / 1000, self._answer_parked)
 
     def _move(self, topics: Iterable[AskedTopic]) -> list[Followed]:
@@ -166,7 +176,6 @@ class FollowerSession:
                 followed.asked = asked
                 followed.told_error = None
                 self.dirty[followed] = None
-                self._listen(followed)
                 moved.append(followed)
         return moved
 
@@ -222,7 +231,7 @@ class FollowerSession:
     def _judge(self, moved: Iterable[Followed], now: Instant) -> None:
         """Let the rules hear where the follower stands (replication.md section 4)."""
         for followed in moved:
-            asked, hosted = followed.asked, self._listen(followed)
+            asked, hosted = followed.asked, followed.hosted or self._listen(followed)
             self.unsettled[followed] = None
             verdict: Verdict | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if hosted is not None:
@@ -251,14 +260,11 @@ class FollowerSession:
 
     # -- news
 
-    def grew(self, followed: Followed) -> None:
-        """Its log has more records than before."""
-        self.dirty[followed] = None
-        if followed not in self.unsettled:
-            self.unsettled[followed] = None
-            if followed.hosted is not None:
-                followed.hosted.replica.follower_stood(self._follower, self._fetched_at)
-        self.wake()
+    def stood(self, followed: Followed) -> None:
+        """Its log grew, and the follower has not been judged since."""
+        self.unsettled[followed] = None
+        if followed.hosted is not None:
+            followed.hosted.replica.follower_stood(self._follower, self._fetched_at)
 
     def is_read_there(self, followed: Followed) -> None:
         """Worth an answer if it is at this follower: its consumers see no record before it is told."""
@@ -297,21 +303,22 @@ class FollowerSession:
         for followed in tuple(self.dirty):
             if left <= 0:
                 break
-            asked = followed.asked
-            buckets = self._buckets(followed)
+            asked, hosted = followed.asked, followed.hosted or self._hosted(followed)
+            buckets = self._buckets(hosted)
             if buckets and not (may_send := room(buckets, self._plane.clock())):
                 found = throttling.wait_ms(buckets, self._plane.clock())
                 wait_ms = min(wait_ms or found, found)
                 continue
             is_first = bool(buckets) or left == max_bytes
-            answer = self._read_partition(followed, min(left, may_send) if buckets else left, is_first)
+            most = min(left, may_send) if buckets else left
+            answer = self._read_partition(followed, hosted, most, is_first)
             size_bytes = 0 if answer.records is None else len(answer.records)
-            if not is_first and not size_bytes and self._has_more(followed, answer):
+            if not is_first and not size_bytes and _has_more(asked, hosted, answer):
                 # Its next batch is larger than what is left: it comes first in the next answer.
                 break
             del self.dirty[followed]
             take(buckets, size_bytes)
-            is_refused = answer.error_code != ErrorCode.NONE or answer.diverging is not None
+            is_refused = answer.error_code is not _NONE or answer.diverging is not None
             if is_refused and followed.told_error != answer.error_code:
                 is_urgent = True
             told = followed.told
@@ -329,15 +336,8 @@ class FollowerSession:
         """The replica here, whether or not it tells of its news."""
         return followed.hosted or self._plane.hosted(*followed.key)
 
-    def _has_more(self, followed: Followed, answer: Answer) -> bool:
-        """True if an answer without records leaves out some that the follower lacks."""
-        hosted = self._hosted(followed)
-        is_refused = answer.error_code != ErrorCode.NONE or answer.diverging is not None
-        return hosted is not None and not is_refused and followed.asked.offset < hosted.log.end_offset
-
-    def _buckets(self, followed: Followed) -> tuple[Bucket, ...]:
+    def _buckets(self, hosted: HostedPartition | None) -> tuple[Bucket, ...]:
         """What the follower has to find room in, as long as this partition is not in sync there."""
-        hosted = self._hosted(followed)
         return () if hosted is None else self._plane.throttled.sending(hosted, self._follower)
 
     def _look_again_in(self, wait_ms: int) -> None:
@@ -363,8 +363,10 @@ class FollowerSession:
             and followed not in self._read_there
         )
 
-    def _read_partition(self, followed: Followed, left: int, is_first: bool) -> Answer:
-        asked, hosted, verdict = followed.asked, self._hosted(followed), followed.verdict
+    def _read_partition(
+        self, followed: Followed, hosted: HostedPartition | None, left: int, is_first: bool
+    ) -> Answer:
+        asked, verdict = followed.asked, followed.verdict
         if hosted is None:
             return refused(asked.partition, self._why_not_here(followed.key))
         if isinstance(verdict, EpochEnd):
@@ -388,13 +390,13 @@ class FollowerSession:
         for followed, answer in answers.items():
             self.dirty[followed] = None
             if answer.records is not None:
-                take(self._buckets(followed), -len(answer.records))
+                take(self._buckets(self._hosted(followed)), -len(answer.records))
 
     def _send(self, header: RequestHeader, reply: Reply, answers: dict[Followed, Answer]) -> None:
         topics: dict[UUID, list[Answer]] = {}
         for followed, answer in answers.items():
             topics.setdefault(followed.key.topic_id, []).append(answer)
-            if answer.error_code != ErrorCode.NONE or answer.diverging is not None:
+            if answer.error_code is not _NONE or answer.diverging is not None:
                 # Told until the follower moves: it may ask for nothing new, and wait for its time.
                 followed.told_error = answer.error_code
                 self.dirty[followed] = None
@@ -422,7 +424,7 @@ class FollowerSession:
         self._send(header, reply, answers)
 
     def _unpark(self) -> None:
-        self._parked = None
+        self._parked, self.is_parked = None, False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -436,6 +438,12 @@ class FollowerSession:
         for followed in self._followed.values():
             self._drop(followed)
         self._followed.clear()
+
+
+def _has_more(asked: AskedPartition, hosted: HostedPartition | None, answer: Answer) -> bool:
+    """True if an answer without records leaves out some that the follower lacks."""
+    is_refused = answer.error_code is not _NONE or answer.diverging is not None
+    return hosted is not None and not is_refused and asked.offset < hosted.log.end_offset
 
 
 class ReplicaFetchHandler:

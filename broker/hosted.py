@@ -221,7 +221,8 @@ class HostedPartition:
         self.replica.appended()
         for follower in self._followers or ():
             follower.grew(self.key)
-        self.look()
+        if self.replica.high_watermark != self._told_high_watermark:
+            self.look()
 
     def look(self) -> None:
         """Wake whoever waited for what the high watermark has passed since the last look."""

@@ -183,8 +183,9 @@ class PeerFetcher:
             self._wanted.pop(key, None)
             self._refusals.pop(key, None)
         else:
+            if not self._wanted:
+                self._has_work.set()
             self._wanted[key] = position
-            self._has_work.set()
         if self._session is not None:
             self._session.move(key, position)
             if self._waiting is None:
@@ -333,7 +334,11 @@ class PeerFetcher:
             if wait_ms := throttling.wait_ms(buckets, self._plane.clock()):
                 self._rest_for(key, wait_ms / 1000)
                 return
-        self._replication.look_at(key)
+        position = hosted.replica.next_fetch() if hosted is not None else None
+        if position is not None and position.leader == self.peer:
+            self.move(key, position)
+        else:
+            self._replication.look_at(key)
 
     def _refused(self, key: PartitionKey, reason: str) -> int:
         """How often in a row this partition's answers could not be stored before; a new reason is logged."""

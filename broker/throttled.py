@@ -21,6 +21,7 @@ from muster.kernel.topic_configs import (
     LEADER_THROTTLED_RATE,
     LEADER_THROTTLED_REPLICAS,
 )
+from muster.messages.link.rows import PartitionRow
 
 LISTS_KEPT: Final = 1_024
 
@@ -52,16 +53,18 @@ class ThrottledReplicas:
 
     def sending(self, hosted: HostedPartition, follower: int) -> tuple[Bucket, ...]:
         """What this broker, which leads, has to find room in before it sends to `follower`."""
-        return self._holding(self._sends, hosted, follower)
+        row = hosted.replica.row
+        return () if row is None or follower in row.isr else self._holding(self._sends, hosted, row, follower)
 
     def taking(self, hosted: HostedPartition) -> tuple[Bucket, ...]:
         """What this broker, which follows, has to pay for what it takes."""
-        return self._holding(self._takes, hosted, self._broker_id)
+        row, me = hosted.replica.row, self._broker_id
+        return () if row is None or me in row.isr else self._holding(self._takes, hosted, row, me)
 
-    def _holding(self, side: _Side, hosted: HostedPartition, follower: int) -> tuple[Bucket, ...]:
-        row = hosted.replica.row
-        if row is None or follower in row.isr:
-            return ()
+    def _holding(
+        self, side: _Side, hosted: HostedPartition, row: PartitionRow, follower: int
+    ) -> tuple[Bucket, ...]:
+        """Nobody in sync is throttled, so that this is asked of few."""
         configured = side.rate(self._topics.levels) if self._is_listed(side, hosted) else None
         return side.throttle.holding(row, follower, configured, self._clock())
 

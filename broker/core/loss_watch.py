@@ -187,7 +187,7 @@ class LossWatch:
 
     def is_asked(self, key: PartitionKey) -> bool:
         """False for nearly every partition."""
-        return key in self._asked
+        return bool(self._asked) and key in self._asked
 
     def reports(self) -> tuple[LossReport, ...]:
         """What the controller has not said it heard; the next call says the rest, if it is too much."""

@@ -206,8 +206,8 @@ class Replica:
         A courtesy, not a safety rule: dead members that the floor keeps in the ISR do not count
         (replication.md section 7.9).
         """
-        if self.row is None:
-            return False
+        if self.row is None or self.min_insync_replicas <= 1:
+            return self.row is not None
         reachable = 1
         for follower in self.row.isr:
             progress = self._progress.get(follower)
@@ -245,7 +245,7 @@ class Replica:
         `start_offset` is where its own log begins.
         """
         error = self.refusal(leader_epoch)
-        if error is not ErrorCode.NONE:
+        if error is not _NONE:
             return error
         progress = self._progress.get(follower)
         if progress is None:

@@ -10,6 +10,7 @@ from muster.kafkawire.batches import BatchHeader
 from muster.kafkawire.errors import CorruptBatch, KafkaWireError
 from muster.kafkawire.record_frames import NO_KEY, places, records_of
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.tuples import made
 
 _LARGEST_CODEC: Final = 4
 
@@ -152,13 +153,14 @@ def from_leader(records: memoryview, end_offset: int, last_epoch: int) -> Follow
     try:
         for start, header in batches.headers(records):
             batches.check(records, start, header)
-            if header.base_offset != end_offset or header.leader_epoch < epoch:
-                found = f"batch {header.base_offset} of epoch {header.leader_epoch}"
+            base_offset, leader_epoch = header.base_offset, header.leader_epoch
+            if base_offset != end_offset or leader_epoch < epoch:
+                found = f"batch {base_offset} of epoch {leader_epoch}"
                 return Followed(placed, used, f"{found} at {end_offset} of epoch {epoch}")
-            if placed and header.leader_epoch != epoch:
+            if placed and leader_epoch != epoch:
                 return Followed(placed, used, "")
-            epoch, end_offset = header.leader_epoch, header.next_offset
-            placed.append(Placed(start, header.base_offset, header))
+            epoch, end_offset = leader_epoch, base_offset + header.last_offset_delta + 1
+            placed.append(made(Placed, (start, base_offset, header)))
             used = start + header.size_bytes
     except CorruptBatch as error:
         return Followed(placed, used, str(error))

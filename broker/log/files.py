@@ -84,11 +84,13 @@ class OpenFiles:
 
         One that is missing is never made: the next start would believe that nothing was stored behind it.
         """
+        try:
+            # Without the lock, as no other thread comes in between within either step.
+            self._recent.move_to_end(path)
+            return self._recent[path]
+        except KeyError:
+            pass
         with self._lock:
-            file = self._recent.get(path)
-            if file is not None:
-                self._recent.move_to_end(path)
-                return file
             file = self._by_path.get(path)
             if file is None:
                 while len(self._open) >= self._limit and self._recent:

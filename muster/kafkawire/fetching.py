@@ -153,6 +153,15 @@ def lay_out_fetch_reply(
                     _EMPTY_12.pack(index, error, high_watermark, high_watermark, start, 1, preferred, 1, 0)
                 )
                 continue
+            if isinstance(records, bytes) and diverging is None and version >= FLEXIBLE:
+                # A few bytes, as a follower that keeps up is sent of each partition: one piece with the rest.
+                pending += (
+                    _HEAD_12.pack(index, error, high_watermark, high_watermark, start, 1, preferred),
+                    uvarint(len(records) + 1),
+                    records,
+                    _NO_TAGS,
+                )
+                continue
             size_bytes = 0 if records is None else len(records)
             pending.append(_partition_head(version, answer))
             pending.append(_records_length(version, size_bytes))
@@ -198,6 +207,8 @@ def _of_one_partition(
             length,
         )
     )
+    if isinstance(records, bytes):
+        return [head + records + tail]
     return [head, records, tail] if records is not None and size_bytes else [head + tail]
 
 
