@@ -178,6 +178,8 @@ def database(url: str, role: str) -> dict[str, Any]:
     if role in {"node", "worker"}:
         limits = f"-c transaction_timeout={TRANSACTION_LIMIT_MS}"
         limits += f" -c idle_in_transaction_session_timeout={TRANSACTION_LIMIT_MS}"
+        # What an administrator set for a database or a role cuts off what these bound already.
+        limits += " -c statement_timeout=0 -c lock_timeout=0"
         options["options"] = f"{options.get('options', '')} {limits}".strip()
     if role == "web":
         limits = f"-c statement_timeout={PAGE_STATEMENT_LIMIT_MS}"

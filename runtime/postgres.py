@@ -31,6 +31,17 @@ _LIMITS = {
     "keepalives_count": 2,
     "tcp_user_timeout": 4_000,
 }
+_SESSION = {
+    "transaction_timeout": str(TRANSACTION_LIMIT_MS),
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    "default_transaction_isolation": r"read\ committed",
+}
+"""Stated, as an administrator may have set others for the database or the role: who only listens is idle for
+ever, a statement that is cut short looks like a row that has changed, and leases.md is about this isolation.
+"""
 _POOLERS_REFUSAL = "unsupported startup parameter"
 """PgBouncer, to whoever bounds his transactions; PostgreSQL has other words for what it does not know."""
 _TRY_AGAIN = (
@@ -161,7 +172,7 @@ class Postgres:
 
 def open_connection(url: str, name: str) -> LaneConnection:
     """Open a connection on which each statement commits by itself, bounded to 2 s. Raises ConnectionLost."""
-    options = f"-c transaction_timeout={TRANSACTION_LIMIT_MS}"
+    options = " ".join(f"-c {setting}={value}" for setting, value in _SESSION.items())
     try:
         connection = LaneConnection.connect(
             url,

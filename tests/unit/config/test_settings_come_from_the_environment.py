@@ -84,7 +84,10 @@ def test_two_servers_may_be_named() -> None:
 @pytest.mark.parametrize("role", ["node", "worker"])
 def test_node_and_worker_bound_every_transaction(role: str) -> None:
     options = environment.database("postgresql://127.0.0.1/orders", role)["OPTIONS"]["options"]
-    assert options == "-c transaction_timeout=2000 -c idle_in_transaction_session_timeout=2000"
+    assert options == (
+        "-c transaction_timeout=2000 -c idle_in_transaction_session_timeout=2000"
+        " -c statement_timeout=0 -c lock_timeout=0"
+    )
 
 
 def test_web_bounds_every_statement_and_keeps_its_connections() -> None:

@@ -1,0 +1,61 @@
+"""An administrator bounds all that a role does: what nodes bound by themselves goes on."""
+
+import uuid
+from functools import partial
+from typing import Final
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from runtime import cluster
+from runtime.postgres import Postgres, PostgresLink, open_connection
+from tests.conformance.databases import LANES
+
+LIMITS: Final = (
+    "statement_timeout",
+    "lock_timeout",
+    "idle_in_transaction_session_timeout",
+    "idle_session_timeout",
+)
+
+
+@pytest.fixture
+def bounded(fresh_database: str) -> str:
+    """A database where whatever takes a fifth of a second is ended, and all is serializable."""
+    with psycopg.connect(fresh_database, autocommit=True) as administrator:
+        name = sql.Identifier(fresh_database.rpartition("/")[2])
+        for limit in LIMITS:
+            statement = sql.SQL("ALTER DATABASE {} SET {} = '200ms'")
+            administrator.execute(statement.format(name, sql.Identifier(limit)))
+        statement = sql.SQL("ALTER DATABASE {} SET default_transaction_isolation = 'serializable'")
+        administrator.execute(statement.format(name))
+    return fresh_database
+
+
+def test_a_statement_of_a_node_takes_its_time(bounded: str) -> None:
+    with open_connection(bounded, "muster-test") as connection:
+        cluster.initialise(connection, uuid.uuid4(), LANES)
+    link = Postgres(bounded, "node-1").connect("a" * 16, "lanes-0")
+    assert isinstance(link, PostgresLink)
+    link.call(lambda connection: connection.execute("SELECT pg_sleep(0.4)"))
+    found = {name: link.call(partial(shown, name)) for name in (*LIMITS, "transaction_isolation")}
+    link.close()
+    assert found == dict.fromkeys(LIMITS, "0") | {"transaction_isolation": "read committed"}
+
+
+def test_who_listens_may_hear_nothing_for_long(bounded: str) -> None:
+    with open_connection(bounded, "muster-test") as listener:
+        listener.execute("LISTEN muster")
+        assert list(listener.notifies(timeout=0.5)) == []
+        with psycopg.connect(bounded, autocommit=True) as somebody:
+            somebody.execute("NOTIFY muster")
+        (heard,) = listener.notifies(timeout=60, stop_after=1)
+        assert heard.channel == "muster"
+
+
+def shown(setting: str, connection: psycopg.Connection[tuple[str]]) -> str:
+    """What holds on this connection."""
+    row = connection.execute(sql.SQL("SHOW {}").format(sql.Identifier(setting))).fetchone()
+    assert row is not None
+    return row[0]
