@@ -63,7 +63,7 @@ def find(
     if orphans.lanes:
         controller = CONTROLLER_LANE in orphans.lanes
         facts = {"number": len(orphans.lanes), "lanes": orphans.lanes, "controller": controller}
-        facts["shards"] = len(orphans.lanes) - controller
+        facts |= {"shards": len(orphans.lanes) - controller, "only_reads": orphans.only_reads}
         found.append(Finding("lanes_without_owner", CRITICAL, orphans.since, facts))
     if work.waiting:
         facts = {"number": work.waiting, "groups": work.groups}

@@ -60,10 +60,14 @@ def holder_of(lane: str) -> LeaseHolder | None:
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """Lanes that nobody holds, since the last of their owners was heard; None: nobody knows when."""
+    """Lanes that nobody holds, since the last of their owners was heard; None: nobody knows when.
+
+    Where the database `only_reads`, no node can renew what it holds, however many run.
+    """
 
     lanes: tuple[str, ...]
     since: datetime | None
+    only_reads: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,9 @@ def orphans() -> Orphans:
         if rows and not heard:
             cursor.execute(_LAST_HEARD)
             heard = [at for (at,) in cursor.fetchall() if at is not None]
-    return Orphans(tuple(name for name, _ in rows), max(heard) if heard else None)
+        cursor.execute("SHOW transaction_read_only")
+        ((told,),) = cursor.fetchall()
+    return Orphans(tuple(name for name, _ in rows), max(heard) if heard else None, told == "on")
 
 
 def work() -> Work:

@@ -6,6 +6,7 @@ from html import unescape
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -391,6 +392,16 @@ def test_who_knows_more_than_the_database_is_not_to_be_started_again() -> None:
         assert kept_out in told and not re.search("(?i)(start|bring) .*broker", told.split("Broker 2")[0])
     [waits] = findings.of_moves(move_queries.counts())
     assert "Start broker 3, or move" in _words(waits, "may") and "Broker 2 comes back" in _words(waits, "may")
+
+
+def test_lanes_whose_nodes_cannot_write_ask_for_no_node() -> None:
+    cast.add_cluster()
+    NodeSession.objects.update(renewed_at=cast.ago(minutes=4))
+    assert "start a node" in words("lanes_without_owner")
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+    told = words("lanes_without_owner")
+    assert "the database only reads" in told and "start a node" not in told
 
 
 def test_where_no_replica_lives_none_is_offered_for_election(client: Client) -> None:
