@@ -126,11 +126,21 @@ class Postgres(Embedded):
     # --- life -----------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Choose folder and port, so that `command` and `url` are known."""
+        """Choose folder and port, so that `command` and `url` are known.
+
+        Raises StartError where the data that belongs to ``home`` is missing: to begin without it would give
+        its place away.
+        """
         for folder in (self.home, self.home / "log", self.home / "secrets"):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Before the sweep, which would take the data of a home that was moved for forgotten.
-        self.folder = self._find_folder() or self._make_folder()
+        found = self._find_folder()
+        if found is None and (gone := _named_by(self.home)) is not None:
+            raise StartError(
+                f"PostgreSQL's data lay in {gone}, as {self.home / POINTER} says, and is gone: "
+                f"put it back there, or delete {self.home / POINTER} to begin without data."
+            )
+        self.folder = found or self._make_folder()
         if self.user:
             _sweep_forgotten()
         if not self.port:
@@ -322,18 +332,26 @@ def _copy_binaries(copy: Path) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _pointed_at(home: Path) -> Path | None:
-    """The folder under /var/tmp that ``home`` points at, if it is there."""
+def _named_by(home: Path) -> Path | None:
+    """The folder under /var/tmp whose name ``home`` holds, be it there or not."""
     try:
         folder = Path((home / POINTER).read_text(encoding="utf-8").strip())
     except OSError:
         return None
-    ours = folder.parent == PUBLIC_ROOM and folder.name.startswith(DATA_PREFIX) and folder.is_dir()
-    return folder if ours else None
+    return folder if folder.parent == PUBLIC_ROOM and folder.name.startswith(DATA_PREFIX) else None
+
+
+def _pointed_at(home: Path) -> Path | None:
+    """The folder under /var/tmp that ``home`` points at, if it is there."""
+    folder = _named_by(home)
+    return folder if folder is not None and folder.is_dir() else None
 
 
 def _sweep_forgotten() -> None:
-    """Delete data folders whose home was deleted or points elsewhere, unless a server runs on them."""
+    """Delete data folders whose home was deleted or points elsewhere, unless a server runs on them.
+
+    Only of homes among temporary files, as tests make them: another may be on a disk that is not there now.
+    """
     for folder in PUBLIC_ROOM.glob(f"{DATA_PREFIX}*"):
         try:
             if (folder / BACK_POINTER).stat().st_uid != os.geteuid():
@@ -341,6 +359,7 @@ def _sweep_forgotten() -> None:
             home = Path((folder / BACK_POINTER).read_text(encoding="utf-8").strip())
         except OSError:
             continue
-        if _pointed_at(home) == folder or _server_on(folder / "data") is not None:
+        is_temporary = any(home.is_relative_to(room) for room in (tempfile.gettempdir(), "/tmp", PUBLIC_ROOM))
+        if not is_temporary or _pointed_at(home) == folder or _server_on(folder / "data") is not None:
             continue
         shutil.rmtree(folder, ignore_errors=True)

@@ -13,6 +13,8 @@ from standalone.postgres import Postgres
 from standalone.stack import Stack
 from standalone.supervision import State, socket_path
 
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root's data lies elsewhere")
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
@@ -104,6 +106,39 @@ def test_a_home_that_is_moved_keeps_its_data(home: Path, tmp_path: Path) -> None
     after.prepare()
     assert (after.data / "marker").exists()
     after.remove()
+
+
+@as_root
+def test_data_that_was_not_brought_along_is_not_begun_anew(tmp_path: Path) -> None:
+    """As after a backup of the home alone: what is put back later is still its own."""
+    home = tmp_path / "home"
+    server = Postgres(home, throw_away=True)
+    server.prepare()
+    shutil.move(server.folder, tmp_path / "kept")
+    with pytest.raises(StartError, match=f"data lay in {server.folder}.* is gone: put it back"):
+        Postgres(home, throw_away=True).prepare()
+    shutil.move(tmp_path / "kept", server.folder)
+    again = Postgres(home, throw_away=True)
+    again.prepare()
+    assert again.data.exists() and again.folder == server.folder
+    again.remove()
+    assert not server.folder.exists()
+
+
+@as_root
+def test_data_whose_home_is_on_a_disk_that_is_away_stays(tmp_path: Path) -> None:
+    away = Path("/var/lib") / tmp_path.name / "away"
+    server, another = (
+        Postgres(tmp_path / "home", throw_away=True),
+        Postgres(tmp_path / "other", throw_away=True),
+    )
+    server.prepare()
+    (server.folder / postgres.BACK_POINTER).write_text(str(away), encoding="utf-8")
+    another.prepare()
+    assert server.data.exists()
+    (server.folder / postgres.BACK_POINTER).write_text(str(tmp_path / "home"), encoding="utf-8")
+    server.remove()
+    another.remove()
 
 
 def test_a_copy_of_a_home_neither_shares_nor_deletes_the_data_of_its_original(
