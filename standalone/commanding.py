@@ -68,7 +68,8 @@ class InFrontCommand(StackCommand):
                 raise
         finally:
             do_not_disturb()
-            self.at_the_end()
+            if stack.is_there:
+                self.at_the_end()
             stack.stop()
 
     @abstractmethod
@@ -80,7 +81,8 @@ class InFrontCommand(StackCommand):
         """Start it and do the work; EndRequested may be raised anywhere in it."""
 
     def at_the_end(self) -> None:
-        """What there is to say before everything stops."""
+        """What there is to say before everything stops: that takes some seconds."""
+        self.say("stopping everything")
 
 
 class OneProcessCommand(StackCommand):

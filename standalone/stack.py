@@ -144,6 +144,11 @@ class Stack:
     # --- what others need to know ---------------------------------------------------------------------------
 
     @property
+    def is_there(self) -> bool:
+        """True from the moment when its folder is its own until everything is stopped."""
+        return self._lock is not None
+
+    @property
     def info(self) -> dict[str, Any]:
         """What stack.json says: addresses, tokens, processes."""
         return {

@@ -30,6 +30,7 @@ from pathlib import Path
 from standalone.children import StartError
 from standalone.commanding import InFrontCommand
 class Nothing:
+    is_there = sys.argv[2:] == ["there"]
     def stop(self): print("stopped", flush=True)
 class Command(InFrontCommand):
     def stack(self, home, options): return Nothing()
@@ -82,6 +83,22 @@ def test_an_end_that_comes_out_as_a_failure_of_what_it_broke_off_is_none(why: st
     )
     assert (done.returncode, done.stdout) == (status, "stopped\n")
     assert ("StartError: the connection" in done.stderr) == (status == 1)
+
+
+def test_whoever_waits_for_the_end_of_a_stack_is_told_that_it_is_under_way() -> None:
+    """And who may not start one, because another runs there, is not told that something stops."""
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings"}
+    done = [
+        subprocess.run(
+            [sys.executable, "-c", STARTER, "asked", *more],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=LIMIT_S,
+        )
+        for more in (("there",), ())
+    ]
+    assert [one.stdout for one in done] == ["stopping everything\nstopped\n", "stopped\n"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
