@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_parameter, not_a_tag, tag_of
 from access.rest.permissions import MayOperate, MayView, caller_of, refuse_beyond, require_whole_cluster
 from access.rest.problems import Problem
-from access.rest.shapes import Int32Field, example
+from access.rest.shapes import Int32Field, WordField, example
 from controller import asking
 from controller.api import BrokerDetail, PartitionList, broker_shown, broker_tag
 from controller.models import Broker
@@ -41,7 +41,7 @@ _ANSWERED_LATER: Final = (
 class BrokerWishShape(AskedShape):
     """`cordon`: it gets no new replicas, and keeps what it has; `uncordon`: it gets new ones again."""
 
-    kind = serializers.ChoiceField(choices=[("cordon", "cordon"), ("uncordon", "uncordon")])
+    kind = WordField(("cordon", "uncordon"))
 
 
 class OneBroker(BrokerDetail):
@@ -135,7 +135,7 @@ class ElectionShape(AskedShape):
     the partitions must be named.
     """
 
-    election = serializers.ChoiceField(choices=[("preferred", "preferred"), ("unclean", "unclean")])
+    election = WordField(("preferred", "unclean"))
     topics = serializers.ListField(
         child=ElectedTopicShape(), allow_empty=False, max_length=PARTITIONS_MAX, required=False
     )

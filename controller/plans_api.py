@@ -19,12 +19,11 @@ from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_pa
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import MayOperate, MayView, caller_of
 from access.rest.problems import Problem
-from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
+from access.rest.shapes import Int32Field, Int64Field, WordField, detail_schema, example, lists
 from access.rest.versions import versioned
 from controller import copying, move_queries, plan_progress
 from controller.models import PLAN_PHASES, STEP_STATES
 from controller.plans_told import (
-    KINDS,
     ListedPlanShape,
     PlanShape,
     PlanStepShape,
@@ -76,7 +75,7 @@ class NewPlanShape(AskedShape):
     controller allows.
     """
 
-    kind = serializers.ChoiceField(choices=KINDS)
+    kind = WordField([kind.value for kind in PlanKind])
     brokers = serializers.ListField(child=Int32Field(min_value=1), max_length=BROKERS_MAX, default=list)
     topics = serializers.ListField(
         child=serializers.CharField(max_length=NAME_LENGTH), max_length=TOPICS_MAX, default=list

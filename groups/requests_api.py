@@ -18,7 +18,7 @@ from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_pa
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import MayOperate, MayView, caller_of
 from access.rest.problems import Problem
-from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
+from access.rest.shapes import Int32Field, Int64Field, WordField, detail_schema, example, lists
 from access.tokens import Caller
 from groups import asking
 from groups.api import group_detail
@@ -121,8 +121,8 @@ class SetStrategyWishShape(WishShape):
     `copies` is for the redundant assignor: an owner, and so many less one that stand by.
     """
 
-    assignor = serializers.ChoiceField(ASSIGNORS, required=False)
-    rebalance_mode = serializers.ChoiceField(REBALANCE_MODES, required=False)
+    assignor = WordField(ASSIGNORS, required=False)
+    rebalance_mode = WordField(REBALANCE_MODES, required=False)
     copies = Int32Field(required=False, min_value=2, max_value=COPIES_MAX)
 
 
@@ -147,7 +147,7 @@ class ResetOffsetsWishShape(WishShape):
     outside of a log is moved to its nearer end, and said.
     """
 
-    to = serializers.ChoiceField(RESETS)
+    to = WordField(RESETS)
     time = serializers.DateTimeField(
         required=False, error_messages={"invalid": "Write a time like 2026-11-21T03:00:00Z."}
     )

@@ -1,7 +1,7 @@
 """This room gives lists and details of REST their frame, and the OpenAPI document the same words."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, wraps
 from typing import Any, TypeVar
 
@@ -57,6 +57,14 @@ class Int64Field(serializers.IntegerField):
 @extend_schema_field({"type": "integer", "format": "int32"})
 class Int32Field(serializers.IntegerField):
     """A partition, a broker's id, a number of something."""
+
+
+class WordField(serializers.ChoiceField):
+    """One of a few words that somebody states; whoever states another one is told all of them."""
+
+    def __init__(self, words: Iterable[str], **more: Any) -> None:
+        super().__init__([(word, word) for word in words], **more)
+        self.error_messages["invalid_choice"] = f"It must be one of {', '.join(self.choices)}."
 
 
 @cache

@@ -8,7 +8,7 @@ import typer
 
 from muster.cli.commands import command
 from muster.cli.failures import ExitCode, Failure
-from muster.cli.places import Contexts, Place, checked, checked_name, contexts_path
+from muster.cli.places import Contexts, Place, checked, checked_name, contexts_path, secret_in
 from muster.cli.screen import Column
 from muster.cli.session import Session
 
@@ -22,9 +22,12 @@ def add(session: Session, name: Name) -> None:
     wanted, contexts = session.wanted, _contexts(session)
     if not wanted.url:
         raise Failure(ExitCode.USAGE, "Say where it is: --url https://muster.example.")
+    if wanted.token_file:
+        secret_in(wanted.token_file)
     token = "" if wanted.token_file else wanted.token or _token_typed()
     place = checked(Place(wanted.url, token), wanted.plaintext)
-    contexts.named[checked_name(name)] = {
+    before = contexts.named.get(checked_name(name))
+    contexts.named[name] = {
         "url": place.url,
         "token": token,
         "token_file": _whole(wanted.token_file),
@@ -33,6 +36,8 @@ def add(session: Session, name: Name) -> None:
     }
     contexts.current = name
     contexts.write()
+    if before is not None:
+        session.screen.note(f"{name} was {before.get('url', '')} until now.")
     session.screen.note(f"{name} is used from now on; it is kept in {contexts.path}.")
 
 

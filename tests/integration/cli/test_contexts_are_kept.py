@@ -12,7 +12,7 @@ def test_a_cluster_is_named_used_and_forgotten(web: WebProcess, nobody: Muster) 
     token = create_token("viewer", Role.VIEWER)
     added = nobody.done("context", "add", "night", "--url", f"{web.url}/api/v1/", fed=f"{token}\n")
     words = ("--contains", "depart", "-o", "name")
-    assert "night is used from now on" in added.err
+    assert "night is used from now on" in added.err and "until now" not in added.err
     assert nobody.done("groups", "list", *words).out == "departures\n"
     nobody.done("context", "add", "away", "--url", "https://away.example", "--token", "mst_away")
     listed = nobody.done("context", "list")
@@ -21,6 +21,8 @@ def test_a_cluster_is_named_used_and_forgotten(web: WebProcess, nobody: Muster) 
         ["-", "night"],
     ]
     assert nobody.done("groups", "list", "--context", "night", *words).out == "departures\n"
+    again = nobody.done("context", "add", "away", "--url", "https://far.example", "--token", "mst_away")
+    assert "away was https://away.example until now." in again.err
     nobody.done("context", "use", "night")
     shown = nobody.done("context", "show")
     assert web.url in shown.out and "contexts.toml" in shown.out
@@ -39,6 +41,8 @@ def test_a_context_that_cannot_be_is_refused(nobody: Muster) -> None:
     assert "--url" in nobody("context", "add", "night").err
     assert "not behind TLS" in nobody("context", "add", "night", "--url", "http://night.example").err
     assert nobody("context", "add", "../night", "--url", "https://night.example").code == 2
+    without = nobody("context", "add", "night", "--url", "https://night.example", "--token-file", "absent")
+    assert without.code == 2 and "The token's file absent cannot be read" in without.err
     spoilt = nobody("context", "add", "night", "--url", "https://night.example", fed="a b\n")
     assert spoilt.code == 2 and "a b" not in spoilt.err
     assert nobody.done("context", "list", "-o", "name").out == ""
