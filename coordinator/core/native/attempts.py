@@ -149,14 +149,14 @@ def _changes(draft: Draft, proposal: Proposal) -> tuple[Shares, Shares]:
 
     What would go to a member that is gone or no longer subscribes stays where it is, or nobody owns it.
     """
-    reads = _Readers(draft)
+    subscribes = _Subscriptions(draft)
     lost: dict[str, list[Partition]] = {}
     gained: dict[str, list[Partition]] = {}
     for giver, taker, topics in ((move.giver, move.taker, move.partitions) for move in proposal.moves):
         has = draft.rows.owned_by(giver)
         for topic in topics:
-            finds_taker = bool(taker) and reads(taker, topic.topic)
-            if not finds_taker and taker and reads(giver, topic.topic):
+            finds_taker = bool(taker) and subscribes(taker, topic.topic)
+            if not finds_taker and taker and subscribes(giver, topic.topic):
                 continue
             partitions = list(each_partition((topic,)))
             if finds_taker:
@@ -183,7 +183,7 @@ def _after(draft: Draft, member_id: str, lost: Shares, gained: Shares) -> frozen
     return kept | gained.get(member_id, nothing)
 
 
-class _Readers:
+class _Subscriptions:
     """Does this member subscribe to this topic now? Each list, and each pair by pattern, is found once."""
 
     def __init__(self, draft: Draft) -> None:
@@ -215,17 +215,17 @@ def _other_standbys(draft: Draft, proposal: Proposal, lost: Shares, gained: Shar
     standbys = draft.rows.standbys
     if not proposal.standbys and not standbys:
         return {}
-    members, reads = draft.rows.members, _Readers(draft)
-    wanted: Shares = dict.fromkeys(standbys, frozenset())
+    members, subscribes = draft.rows.members, _Subscriptions(draft)
+    shares: Shares = dict.fromkeys(standbys, frozenset())
     for share in proposal.standbys:
         member = members.get(share.member_id)
         if member is not None and member.stands_by:
             owns = _after(draft, share.member_id, lost, gained)
-            read = (topic for topic in share.partitions if reads(share.member_id, topic.topic))
-            wanted[share.member_id] = frozenset(each_partition(read)) - owns
+            read = (topic for topic in share.partitions if subscribes(share.member_id, topic.topic))
+            shares[share.member_id] = frozenset(each_partition(read)) - owns
     return {
         member_id: mine
-        for member_id, mine in sorted(wanted.items())
+        for member_id, mine in sorted(shares.items())
         if mine != standbys.get(member_id, frozenset())
     }
 

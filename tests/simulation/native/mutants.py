@@ -231,7 +231,7 @@ MUTANTS = (
         "a target is adopted with shares of members that left",
         (
             Patch(
-                attempts._Readers.__call__,
+                attempts._Subscriptions.__call__,
                 "asked = self._asked.get",
                 "return True\n    asked = self._asked.get",
             ),
