@@ -68,33 +68,9 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
     """A form; posted, what would change; posted again with `go`, it is asked."""
     group = ConsumerGroup.objects.filter(name=name).first() if "\x00" not in name else None
     if group is None or kind not in TITLES:
-        # It may be gone because this form did it.
-        key = request.POST.get("key", "") if "go" in request.POST and "\x00" not in name else ""
-        before = asking.asked_under(name, request.user.get_username(), key) if key else None
-        if before is None:
-            raise Http404
-        return redirect("request", request_id=before)
-    stated = request.POST if request.method == "POST" else request.GET
-    version = stated.get("version") or f"{group.generation}-{group.version}"
-    context: dict[str, Any] = {
-        "section": "groups",
-        "group": group,
-        "kind": kind,
-        "title": TITLES[kind],
-        "loses": kind in _LOSES,
-        "stated": stated,
-        "version": version,
-        "key": stated.get("key") or uuid4().hex,
-        "assignors": ASSIGNORS,
-        "rebalance_modes": REBALANCE_MODES,
-        "resets": _RESETS,
-        "by_name": kind in _BY_NAME,
-        "longest_typed": LONGEST_TYPED,
-        "members": _members(group) if kind == "remove_member" else [],
-        "member": _shown(stated.get("member", ""), _names_of_members(group)),
-        "from_group": _shown(stated.get("from_group", ""), _names_of_groups(stated)),
-        "kept_out": group.quarantines.values_list("member_id", flat=True)[:MEMBERS_OFFERED],
-    }
+        return _asked_before(request, name)
+    context = _form(kind, group, request.POST if request.method == "POST" else request.GET)
+    version = context["version"]
     if request.method != "POST":
         return render(request, "groups/ask.html", context)
     faults = _hasty(kind, request, group) if "go" in request.POST else []
@@ -125,6 +101,38 @@ def ask(request: HttpRequest, kind: str, name: str) -> HttpResponse:
         "may_go": row.answer is not None and row.answer.verdict is Verdict.WOULD_BE_DONE,
     }
     return render(request, "groups/ask.html", context | {"faults": faults}, status=400 if faults else 200)
+
+
+def _asked_before(request: HttpRequest, name: str) -> HttpResponse:
+    """What became of a form whose group is gone, maybe because this form did it. Raises Http404."""
+    key = request.POST.get("key", "") if "go" in request.POST and "\x00" not in name else ""
+    before = asking.asked_under(name, request.user.get_username(), key) if key else None
+    if before is None:
+        raise Http404
+    return redirect("request", request_id=before)
+
+
+def _form(kind: str, group: ConsumerGroup, stated: Any) -> dict[str, Any]:
+    """What the template shows of the form, as it was filled in."""
+    return {
+        "section": "groups",
+        "group": group,
+        "kind": kind,
+        "title": TITLES[kind],
+        "loses": kind in _LOSES,
+        "stated": stated,
+        "version": stated.get("version") or f"{group.generation}-{group.version}",
+        "key": stated.get("key") or uuid4().hex,
+        "assignors": ASSIGNORS,
+        "rebalance_modes": REBALANCE_MODES,
+        "resets": _RESETS,
+        "by_name": kind in _BY_NAME,
+        "longest_typed": LONGEST_TYPED,
+        "members": _members(group) if kind == "remove_member" else [],
+        "member": _shown(stated.get("member", ""), _names_of_members(group)),
+        "from_group": _shown(stated.get("from_group", ""), _names_of_groups(stated)),
+        "kept_out": group.quarantines.values_list("member_id", flat=True)[:MEMBERS_OFFERED],
+    }
 
 
 def _hasty(kind: str, request: HttpRequest, group: ConsumerGroup) -> list[str]:
