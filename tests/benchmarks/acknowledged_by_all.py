@@ -29,10 +29,10 @@ CONNECTIONS: Final = 16
 KINDS: Final = ((1024, 240), (1024, 15), (100, 1))
 """Bytes of a record, records of a request.
 
-Of 240 x 1 KiB a virtual machine may be what is measured: a page that it never used costs its host some ten
-times the copy, three replicas take 180 of them for a request, and whoever comes second is given those that the
-first one left. With Kafka in front both did 480 requests a second, the kernel's share 2.0 to 2.9 ms of each
-in either; behind Muster Kafka did 1,000 to 1,270 with 0.6 to 0.7 ms.
+Of 240 x 1 KiB a virtual machine may be what is measured: a page that its host has to find first costs some
+ten times the copy, three replicas take 180 of them for a request, and whoever comes second may be given those
+that the first one left. With Kafka in front both did 480 requests a second, the kernel's share 2.0 to 2.9 ms
+of each in either; behind Muster Kafka did 1,000 to 1,270 with 0.6 to 0.7 ms.
 """
 
 WINDOW_S, ROUNDS = 3.0, 3
