@@ -49,6 +49,7 @@ app.conf.update(
     broker_connection_max_retries=None,
     # A Redis that became a replica refuses by such errors, and sends away whoever waits: Celery would end.
     broker_channel_error_retry=True,
+    worker_consumer="config.consuming:TellingConsumer",
     result_backend=None,
     task_ignore_result=True,
     task_serializer="json",

@@ -121,6 +121,21 @@ def test_a_worker_stopped_in_the_middle_loses_its_claim(
     assert truth.counter(KEY).version == 2
 
 
+def test_a_worker_says_what_redis_refuses_it_and_goes_on_when_it_does_not(
+    redis_server: Redis, start_worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with redis.Redis.from_url(redis_server.url) as link:
+        link.execute_command("ACL", "SETUSER", "workers", "on", ">secret", "~*", "&*", "+@all", "-brpop")
+        monkeypatch.setenv("REDIS_URL", f"redis://workers:secret@127.0.0.1:{redis_server.port}/0")
+        worker = start_worker()
+        refusal = b"Redis refuses what a worker needs"
+        wait_for(lambda: refusal in worker.log.read_bytes(), "it says that it is refused")
+        assert b"'brpop' command" in worker.log.read_bytes()
+        assert worker.process.poll() is None
+        link.execute_command("ACL", "SETUSER", "workers", "+brpop")
+        wait_for(lambda: any("b" in one["flags"] for one in link.client_list()), "it waits for work")
+
+
 def test_a_worker_goes_on_when_redis_was_restarted_and_when_it_forgot_everything(
     truth: Truth,
     redis_server: Redis,
