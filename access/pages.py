@@ -7,10 +7,26 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 
-from access.grants import Operation
-from access.service import user_may
+from access.grants import Operation, Role, role_may
+from access.service import role_of
 
 PageView = Callable[..., HttpResponse]
+
+_READ = "_role"
+
+
+def role_here(request: HttpRequest) -> Role | None:
+    """The role of who asks for a page, read once for a request, as it is now."""
+    if not hasattr(request, _READ):
+        setattr(request, _READ, role_of(request.user))
+    found: Role | None = getattr(request, _READ)
+    return found
+
+
+def may(request: HttpRequest, operation: Operation) -> bool:
+    """True if the role of who asks for a page includes `operation`."""
+    role = role_here(request)
+    return role is not None and role_may(role, operation)
 
 
 def needs(operation: Operation) -> Callable[[PageView], PageView]:
@@ -19,7 +35,7 @@ def needs(operation: Operation) -> Callable[[PageView], PageView]:
     def guard(view: PageView) -> PageView:
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if not user_may(request.user, operation):
+            if not may(request, operation):
                 raise PermissionDenied(f"This page needs a role that may {operation.value}.")
             return view(request, *args, **kwargs)
 

@@ -11,8 +11,7 @@ from django.views.decorators.http import require_safe
 
 from access.filters import text_filter, word_filter
 from access.grants import Operation
-from access.pages import needs
-from access.service import user_may
+from access.pages import may, needs
 from controller import conditions, findings, fingerprints, move_queries, queries, standing
 from controller.journal import turns_of_broker
 from controller.paging import asked_of, window
@@ -89,7 +88,7 @@ def broker_list(request: HttpRequest) -> HttpResponse:
         "sort": sort,
         "sorts": {name: _column(name, sort, said) for name in SORTS},
         "shows": [(word, name, sum(map(SHOWS[word], here.brokers))) for word, name in _SHOWN.items()],
-        "may_operate": user_may(request.user, Operation.OPERATE),
+        "may_operate": may(request, Operation.OPERATE),
     }
     return render(request, "controller/brokers.html", context)
 
@@ -144,7 +143,7 @@ def broker(request: HttpRequest, broker_id: int) -> HttpResponse:
         ],
         "moves": moves[:MOVES_SHOWN],
         "more_moves": len(moves) > MOVES_SHOWN,
-        "may_operate": user_may(request.user, Operation.OPERATE),
+        "may_operate": may(request, Operation.OPERATE),
         "turns": turns_of_broker(broker_id, TURNS_SHOWN),
     }
     return render(request, "controller/broker.html", context)

@@ -10,14 +10,18 @@ CLUSTER = "cluster"
 TOPIC = "topic "
 """A page about one topic watches `topic <name>`."""
 
-_OF_PROCESSES = """
-    SELECT (SELECT COALESCE(sum(epoch), 0)::text || '.' || count(run) FROM lease),
+_PROCESSES = """
+           (SELECT COALESCE(sum(epoch), 0)::text || '.' || count(run) FROM lease),
            (SELECT count(*)::text || '.' || count(*) FILTER (WHERE ended) || '.'
                 || count(*) FILTER (WHERE renewed_at < now() - interval '5 seconds') FROM node_session),
            (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),
            (SELECT count(*) || '.' || COALESCE(sum(number), 0) FROM refusal)
 """
-_OF_CLUSTER = """
+WITH_PROCESSES = f"concat_ws('/', {_PROCESSES})"
+"""A column that changes whenever a lease changes hands, a node's run begins, ends or is silent, a broker
+changes, or a request is refused.
+"""
+_OF_CLUSTER = f"""
     SELECT (SELECT count(*) || '.' || COALESCE(sum(version), 0) FROM partition),
            (SELECT COALESCE(sum(hashtext(topic_id::text)), 0)::text FROM topic),
            (SELECT COALESCE(max(metadata_version), 0)::text FROM cluster),
@@ -29,12 +33,13 @@ _OF_CLUSTER = """
            (SELECT COALESCE(sum(hashtext(id || state || since)), 0)::text FROM log_note),
            (SELECT COALESCE(sum(hashtext(application_name)), 0)::text FROM pg_stat_activity
             WHERE datname = current_database()
-                AND (application_name LIKE 'muster-web-listen%' OR application_name LIKE 'muster:worker:w%'))
+                AND (application_name LIKE 'muster-web-listen%' OR application_name LIKE 'muster:worker:w%')),
+{_PROCESSES}
 """
 _OF_TURNS = 4
 """The first parts of the cluster's fingerprint: what turns of the controller change."""
 
-_OF_TOPICS = """
+_OF_TOPICS = f"""
     SELECT topic.name, topic.topic_id::text || '.' || topic.metadata_version || '/' || (
         SELECT count(*)::text || '.' || COALESCE(sum(partition.version), 0) || '.'
                || COALESCE(sum(progress.high_watermark), 0) || '.' || COALESCE(sum(progress.size_bytes), 0)
@@ -49,6 +54,7 @@ _OF_TOPICS = """
         SELECT COALESCE(sum(hashtext(id || state || since)), 0) FROM log_note
         WHERE log_note.topic_id = topic.topic_id) || '/' || (
         SELECT COALESCE(sum(version), 0) FROM election_loss WHERE election_loss.topic_id = topic.topic_id)
+        || '/' || {WITH_PROCESSES}
     FROM topic WHERE topic.name = ANY (%(names)s)
 """
 
@@ -58,14 +64,11 @@ def database() -> str:
     return str(connection.settings_dict["NAME"])
 
 
-def of_processes() -> str:
-    """Changes whenever a lease changes hands, a node's run begins, ends or is silent, or a broker changes."""
-    return _text(_OF_PROCESSES)
-
-
 def of_cluster() -> str:
     """Changes whenever the page of brokers and partitions would."""
-    return f"{_text(_OF_CLUSTER)}/{of_processes()}"
+    with connection.cursor() as cursor:
+        cursor.execute(_OF_CLUSTER)
+        return "/".join(cursor.fetchone())
 
 
 def of_turns(of_cluster: str) -> str:
@@ -77,12 +80,4 @@ def of_topics(names: Sequence[str]) -> dict[str, str]:
     """For each of these topics a text that changes whenever its page would; a deleted topic has none."""
     with connection.cursor() as cursor:
         cursor.execute(_OF_TOPICS, {"names": list(names)})
-        found = dict(cursor.fetchall())
-    processes = of_processes()
-    return {name: f"{text}/{processes}" for name, text in found.items()}
-
-
-def _text(statement: str) -> str:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-        return "/".join(cursor.fetchone())
+        return dict(cursor.fetchall())

@@ -12,8 +12,7 @@ from django.views.decorators.http import require_safe
 
 from access.filters import DoesNotFit, moment_filter, number_filter
 from access.grants import Operation
-from access.pages import needs
-from access.service import user_may
+from access.pages import may, needs
 from controller import conditions, fingerprints, history, losses, queries, standing
 from controller.models import NO_LEADER, Partition, PartitionProgress, Topic
 from controller.paging import asked_of, window
@@ -103,7 +102,7 @@ def partition(request: HttpRequest, name: str, number: int) -> HttpResponse:
         "first": "before" in asked,
         "next": changes[CHANGES_OF_A_PAGE].version if len(changes) > CHANGES_OF_A_PAGE else 0,
         "begins": history.begins(),
-        "may_operate": user_may(request.user, Operation.OPERATE),
+        "may_operate": may(request, Operation.OPERATE),
     }
     return render(request, "controller/partition.html", context)
 

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from django.db import connection
 from django.db.models.functions import Now
 
-from runtime.models import Cluster, Refusal
+from runtime.models import Refusal
+from runtime.ports import CONTROLLER_LANE
 from runtime.refusals import SHOWN_HOURS
 
 ALIVE = "NOT session.ended AND COALESCE(session.renewed_at > now() - interval '5 seconds', true)"
@@ -16,6 +17,10 @@ _HOLDER = f"""
     SELECT session.node, lease.epoch FROM lease
     JOIN node_session AS session ON session.run = lease.run AND {ALIVE}
     WHERE lease.name = %s
+"""
+_CONTROLLER = f"""
+    SELECT cluster.metadata_version, holder.node, holder.epoch
+    FROM cluster LEFT JOIN ({_HOLDER}) AS holder ON true ORDER BY cluster.id LIMIT 1
 """
 _ORPHANS = f"""
     SELECT lease.name, session.renewed_at FROM lease
@@ -117,6 +122,9 @@ def refusals() -> list[Refusal]:
     return list(Refusal.objects.filter(last_at__gt=since).order_by("-last_at")[:_REFUSALS])
 
 
-def metadata_version() -> int | None:
-    """The version of the last controller turn; None before the cluster was initialised."""
-    return Cluster.objects.values_list("metadata_version", flat=True).first()
+def controller_now() -> tuple[int | None, LeaseHolder | None]:
+    """The version of the last controller turn, None before there was a cluster, and who is controller."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CONTROLLER, [CONTROLLER_LANE])
+        version, *holder = cursor.fetchone() or (None, None, None)
+    return version, LeaseHolder(*holder) if holder[0] else None

@@ -11,9 +11,8 @@ from django.views.decorators.http import require_safe
 from access.cursors import NotOurs, opened, sealed
 from access.filters import text_filter, word_filter
 from access.grants import Operation
-from access.pages import needs
+from access.pages import may, needs
 from access.rest.problems import Problem
-from access.service import user_may
 from controller import fingerprints, losses, standing
 from controller.actions import Action, Stated, Target
 from controller.losses_api import LOSSES_MAX, STATES
@@ -61,7 +60,7 @@ def loss_list(request: HttpRequest) -> HttpResponse:
         "topic": asked.get("topic", ""),
         "first": before is not None,
         "next": sealed([rows[-1].row.id], of) if follow else "",
-        "may_operate": user_may(request.user, Operation.OPERATE),
+        "may_operate": may(request, Operation.OPERATE),
     }
     return render(request, "controller/losses.html", context)
 

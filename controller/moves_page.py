@@ -9,8 +9,7 @@ from django.views.decorators.http import require_safe
 from access.cursors import NotOurs, opened, sealed
 from access.filters import text_filter
 from access.grants import Operation
-from access.pages import needs
-from access.service import user_may
+from access.pages import may, needs
 from controller import copying, fingerprints, move_queries, standing
 from controller.models import PLAN_PHASES
 from controller.paging import asked_of, window
@@ -50,7 +49,7 @@ def reassignments(request: HttpRequest) -> HttpResponse:
         "findings": [one for one in here.findings if one.kind in OF_MOVES],
         "moves": move_queries.active(pages.size, first=pages.first),
         "pages": pages,
-        "may_operate": user_may(request.user, Operation.OPERATE),
+        "may_operate": may(request, Operation.OPERATE),
         "ended": ended[:ENDED_OF_A_PAGE],
         "first": after is not None,
         "next": sealed([last.asked_version, last.asked_place], _ENDED) if last else "",

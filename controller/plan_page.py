@@ -14,8 +14,7 @@ from django.views.decorators.http import require_safe
 from access.cursors import NotOurs, opened, sealed
 from access.filters import number_filter, text_filter, word_filter
 from access.grants import Operation
-from access.pages import needs
-from access.service import user_may
+from access.pages import may, needs
 from controller import catching_up, findings, fingerprints, move_queries, plan_progress, standing
 from controller.models import PLAN_PHASES, STEP_STATES, Broker, Plan
 from controller.paging import asked_of
@@ -96,7 +95,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
         "phases": PLAN_PHASES,
         "first": after is not None,
         "next": sealed([last.proposed_version, str(last.id)], of) if last else "",
-        "may_operate": user_may(request.user, Operation.OPERATE),
+        "may_operate": may(request, Operation.OPERATE),
     }
     return render(request, "controller/plans.html", context)
 
@@ -118,7 +117,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
     state, first = asked.get("state", ""), asked.get("from", 0)
     counts = move_queries.step_counts(plan_id)
     steps = move_queries.steps(plan_id, STEPS_OF_A_PAGE + 1, after=first - 1, state=state)
-    may = user_may(request.user, Operation.OPERATE)
+    may_operate = may(request, Operation.OPERATE)
     undoes = row.options.get("undoes")
     stalled = move_queries.stalled_of_plan(plan_id).moves if counts.asked else 0
     context = {
@@ -146,7 +145,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
         "uncordoned": uncordoned(row),
         "undoes": move_queries.plan(UUID(undoes)) if undoes else None,
         "undone_by": _undone_by(row),
-        "actions": _actions(row, counts) if may else (),
+        "actions": _actions(row, counts) if may_operate else (),
     }
     return render(request, "controller/plan.html", context)
 

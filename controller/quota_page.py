@@ -9,8 +9,7 @@ from django.views.decorators.http import require_safe
 
 from access.filters import text_filter
 from access.grants import Operation
-from access.pages import needs
-from access.service import user_may
+from access.pages import may, needs
 from controller import conditions, fingerprints, standing
 from controller.models import ClientQuota
 from controller.paging import asked_of, window
@@ -56,7 +55,7 @@ def quota_list(request: HttpRequest) -> HttpResponse:
         "waiting": waiting[:WAITING_SHOWN],
         "clients": len({(one.row.told.user, one.row.told.client_id) for one in waiting}),
         "more": max(0, len(waiting) - WAITING_SHOWN) + _unnamed(here),
-        "may_operate": user_may(request.user, Operation.OPERATE),
+        "may_operate": may(request, Operation.OPERATE),
     }
     return render(request, "controller/quotas.html", context)
 

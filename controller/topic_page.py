@@ -13,8 +13,7 @@ from django.views.decorators.http import require_safe
 from access.cursors import NotOurs, opened, sealed
 from access.filters import text_filter, word_filter
 from access.grants import Operation
-from access.pages import needs
-from access.service import user_may
+from access.pages import may, needs
 from controller import conditions, findings, fingerprints, history, losses, move_queries, queries, standing
 from controller.config_values import rows_of_topic
 from controller.history_page import moment_of, topic_then
@@ -74,7 +73,7 @@ def topic_list(request: HttpRequest) -> HttpResponse:
         "next": listed.following,
         "sort": sort,
         "sorts": {name: _address(asked, sort="" if name == SORTS[0] else name) for name in SORTS},
-        "may_operate": user_may(request.user, Operation.OPERATE),
+        "may_operate": may(request, Operation.OPERATE),
     }
     return render(request, "controller/topics.html", context)
 
@@ -154,7 +153,7 @@ def topic(request: HttpRequest, name: str) -> HttpResponse:
         "moves": moves[:MOVES_SHOWN],
         "more_moves": len(moves) > MOVES_SHOWN,
         "begins": history.begins(),
-        "may_operate": user_may(request.user, Operation.OPERATE),
+        "may_operate": may(request, Operation.OPERATE),
     }
     return render(request, "controller/topic.html", context)
 

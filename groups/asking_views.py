@@ -13,9 +13,8 @@ from rest_framework.exceptions import ValidationError
 
 from access.confirming import LONGEST_TYPED, is_confirmed, meant, written_out
 from access.grants import Operation
-from access.pages import needs
+from access.pages import may, needs
 from access.rest.problems import RETRY_AFTER_S, Problem
-from access.service import user_may
 from groups import asking, requests_api
 from groups.core.requests import (
     ASSIGNORS,
@@ -161,7 +160,7 @@ def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
         raise Http404
     kind = kind_of(row.asked.wish)
     done = row.answer is not None and row.answer.verdict is Verdict.DONE
-    may_operate = user_may(request.user, Operation.OPERATE)
+    may_operate = may(request, Operation.OPERATE)
     refused = row.answer is not None and row.answer.verdict in (Verdict.CHANGED_MEANWHILE, Verdict.REFUSED)
     context = {
         "section": "groups",

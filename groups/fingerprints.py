@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from django.db import connection
 
-from controller import fingerprints as of_cluster
+from controller.fingerprints import WITH_PROCESSES
 
 OVERVIEW, GROUPS = "overview", "groups"
 """What the overview and the lists of groups watch."""
@@ -21,7 +21,7 @@ _OF_LISTS = """
                    || COALESCE(sum(hashtext(name)), 0) FROM consumer_group),
            (SELECT count(*)::text || '.' || COALESCE(sum(version), 0) FROM committed_offset)
 """
-_OF_GROUPS = """
+_OF_GROUPS = f"""
     SELECT grouped.name, grouped.version::text || '/' || COALESCE((
         SELECT sum(committed.version)::text || '.' || sum(committed.committed_offset)
         FROM committed_offset AS committed WHERE committed.group_name = grouped.name), '') || '/' ||
@@ -32,6 +32,7 @@ _OF_GROUPS = """
             SELECT topic_id FROM committed_offset WHERE group_name = grouped.name UNION
             SELECT topic_id FROM partition_ownership WHERE group_name = grouped.name)), '')
       || COALESCE((SELECT '/' || told_at FROM group_waiting WHERE group_name = grouped.name), '')
+      || '/' || {WITH_PROCESSES}
     FROM consumer_group AS grouped WHERE grouped.name = ANY (%(names)s)
 """
 
@@ -48,6 +49,4 @@ def of_groups(names: Sequence[str]) -> dict[str, str]:
     """For each of these groups a text that changes whenever its page would; a deleted group has none."""
     with connection.cursor() as cursor:
         cursor.execute(_OF_GROUPS, {"names": list(names)})
-        found = dict(cursor.fetchall())
-    processes = of_cluster.of_processes()
-    return {name: f"{text}/{processes}" for name, text in found.items()}
+        return dict(cursor.fetchall())

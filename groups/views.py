@@ -14,8 +14,7 @@ from django.views.decorators.http import require_safe
 from access.cursors import NotOurs, opened, sealed
 from access.filters import DoesNotFit, read_filters, word_filter
 from access.grants import Operation
-from access.pages import needs
-from access.service import user_may
+from access.pages import may, needs
 from controller import standing as cluster_standing
 from controller.findings import Finding
 from groups import fingerprints, group_page, member_list, queries, standing
@@ -126,7 +125,7 @@ def group_detail(request: HttpRequest, name: str) -> HttpResponse:
         "page": page,
         "listed": listed,
         **_kept_out(group),
-        "may_operate": user_may(request.user, Operation.OPERATE),
+        "may_operate": may(request, Operation.OPERATE),
     }
     return render(request, "groups/detail.html", context)
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
-from access.service import role_of
+from access.pages import role_here
 from controller import leases
 from controller.findings import Finding
 from controller.move_queries import MoveCounts
@@ -41,7 +41,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "theme": theme_of(request),
         "zone": settings.TIME_ZONE,
         "person": SimpleLazyObject(lambda: request.user.get_username()),
-        "role": SimpleLazyObject(lambda: str(role_of(request.user) or "none")),
+        "role": SimpleLazyObject(lambda: str(role_here(request) or "none")),
         "board": SimpleLazyObject(lambda: board(request)),
         "controller_line": SimpleLazyObject(controller_line),
         "controller_away": SimpleLazyObject(lambda: controller_away(request)),
@@ -63,10 +63,9 @@ def controller_away(request: HttpRequest) -> Finding | None:
 
 def controller_line() -> str:
     """Who is controller, and the version of its last turn; empty before the cluster was initialised."""
-    version = leases.metadata_version()
+    version, holder = leases.controller_now()
     if version is None:
         return ""
-    holder = leases.holder_of("controller")
     who = f"{holder.node}, epoch {count(holder.epoch)}" if holder else "none now"
     return f"Controller: {who}. Metadata version {count(version)}."
 
