@@ -134,7 +134,8 @@ def unanswered(scope: Scope, body: bytes, why: str) -> list[Message]:
 def _page(why: str) -> bytes:
     status, title, means, todo = _WORDS[why]
     words = {"title": title, "means": means, "todo": todo, "request_id": "REQUEST-ID", "again": status == 503}
-    return render_to_string("error.html", {**words, "cluster_name": settings.MUSTER_CLUSTER_NAME}).encode()
+    where = {"cluster_name": settings.MUSTER_CLUSTER_NAME, "environment": settings.MUSTER_ENVIRONMENT}
+    return render_to_string("error.html", {**words, **where}).encode()
 
 
 async def _say(send: Send, status: int, body: bytes, kind: str) -> None:

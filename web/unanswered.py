@@ -42,6 +42,7 @@ def page_of(fields: Fields, *, means: str, request_id: str, theme: str = "") -> 
         "fields": fields,
         "request_id": request_id,
         "cluster_name": settings.MUSTER_CLUSTER_NAME,
+        "environment": settings.MUSTER_ENVIRONMENT,
         "theme": theme,
     }
     return render_to_string("error.html", words)

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -120,9 +120,9 @@ def by_topic(names: Iterable[tuple[str, str]]) -> str:
     return " · ".join(f"{middle_cut(topic)} {numbers}" if topic else numbers for topic, numbers in names)
 
 
-def some_of(names: list[str], number: int) -> str:
+def some_of(names: list[str], number: int, shown: Callable[[str], str] = middle_cut) -> str:
     """The first of so many names, long ones with their middles left out, and how many more there are."""
-    named = cut_names(names)
+    named = [shown(name) for name in names]
     more = number - len(named)
     return f"{', '.join(named)} and {count(more)} more" if more > 0 else listed(named)
 

@@ -65,6 +65,7 @@ def test_what_is_sent_while_postgresql_restarts_is_sent_again_and_done_once(
         page.get_by_role("button", name="Acknowledge what it lost").click()
         expect(page.get_by_role("heading", name=UNANSWERED)).to_be_visible()
         expect(page.get_by_text("Sent again as it is, it is done once")).to_be_visible()
+        expect(page.locator(".env")).to_have_text("Production")
         looks(page)
         expect(overview.get_by_text("The database does not answer")).to_be_visible()
         page.get_by_role("button", name="Send it again").click()

@@ -8,6 +8,22 @@ from tests.integration.web import cast
 
 pytestmark = pytest.mark.browser
 
+# The names that findings show on more than one line.
+PARTED = """() => {
+  const found = [], words = /[a-z]+(-[a-z0-9]+)+/g;
+  const all = document.createTreeWalker(document.querySelector('.watch'), NodeFilter.SHOW_TEXT);
+  while (all.nextNode())
+    for (const name of all.currentNode.data.matchAll(words)) {
+      if (!/^(gate|flights|screen)-/.test(name[0])) continue;
+      const range = document.createRange();
+      range.setStart(all.currentNode, name.index);
+      range.setEnd(all.currentNode, name.index + name[0].length);
+      const lines = new Set([...range.getClientRects()].map((one) => Math.round(one.top)));
+      if (lines.size > 1) found.push(name[0]);
+    }
+  return found;
+}"""
+
 
 def test_the_longest_names_and_many_partitions_fit(open_page: Open) -> None:
     """249 letters without a place to break, a group of many members, an error of one long word."""
@@ -45,3 +61,26 @@ def test_the_longest_names_and_many_partitions_fit(open_page: Open) -> None:
             assert page.evaluate(BASICS) == [], look
             assert page.evaluate(FITS) == [], look
         page.context.close()
+
+
+def test_no_name_in_a_finding_is_parted_at_its_hyphens(open_page: Open) -> None:
+    """`gate-` at the end of a line and `events-3` on the next: what was copied by eye was another name."""
+    cast.one_night(groups=1)
+    page = open_page("/", width=390)
+    live(page)
+    assert "gate-events-3" in page.locator(".watch").inner_text()
+    parted = {}
+    for width in range(320, 460, 4):
+        page.set_viewport_size({"width": width, "height": 900})
+        if found := page.evaluate(PARTED):
+            parted[width] = found
+    assert parted == {}
+
+
+def test_on_a_telephone_the_name_of_a_group_is_cut_after_what_is_wrong_with_it(open_page: Open) -> None:
+    """`dep…` stood beside `flights-5 stalled`, which is told above as well."""
+    cast.one_night(groups=1)
+    page = open_page("/", width=390)
+    for name in ("departures", "gate-display"):
+        shown = page.locator(f".roll [title={name}] b")
+        assert shown.evaluate("e => e.scrollWidth <= e.clientWidth"), name

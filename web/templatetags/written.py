@@ -1,5 +1,6 @@
 """This room gives templates the wording of pages: counts, ages, times, marks of states."""
 
+import re
 from datetime import datetime
 
 from django import template
@@ -24,7 +25,6 @@ register.filter("middle_cut", wording.middle_cut)
 register.filter("cut_names", wording.cut_names)
 register.filter("listed", wording.listed)
 register.filter("by_topic", wording.by_topic)
-register.filter("some_of", wording.some_of)
 register.filter("written_out", written_out)
 register.filter("scripts_of", scripts_of)
 register.filter("asked_for", outcomes.title_of)
@@ -41,6 +41,9 @@ MARKS = {
 }
 _END = 5
 """Letters of an id that stand whatever the width."""
+
+_HYPHENS = re.compile(r"(-+[^-]?)")
+"""A hyphen with what must stay behind it."""
 
 _GROUPS_OF_A_LINE = 4
 """Of three digits each, that a number may have on a line of a narrow table."""
@@ -94,6 +97,33 @@ def ended(identifier: str, longest: int) -> SafeString | str:
     whole = len(identifier) <= longest
     stem = identifier[:-_END] if whole else f"{identifier[: longest - _END - 1]}…"
     return format_html('<span class="ended"><span class="stem">{}</span>{}</span>', stem, identifier[-_END:])
+
+
+@register.filter
+def named(name: str) -> SafeString:
+    """A name within a sentence, its middle left out if it is long: no line ends at a hyphen of it.
+
+    One that is longer than a line is parted elsewhere, so it is not the whole that may not wrap.
+    """
+    shown = wording.middle_cut(name)
+    pieces = _HYPHENS.split(shown) if shown.isascii() else [shown]
+    joined = "".join(
+        format_html('<span class="nowrap">{}</span>' if place % 2 else "{}", piece)
+        for place, piece in enumerate(pieces)
+    )
+    return format_html('<span class="name">{}</span>', mark_safe(joined))
+
+
+@register.filter
+def all_named(names: list[str]) -> SafeString:
+    """`ann, ben and cleo`, each as one name."""
+    return mark_safe(wording.listed([named(name) for name in names]))
+
+
+@register.filter
+def some_of(names: list[str], number: int) -> SafeString:
+    """The first of so many names, each as one, and how many more there are."""
+    return mark_safe(wording.some_of(names, number, named))
 
 
 @register.filter

@@ -12,7 +12,7 @@ from django.utils import timezone
 from access.grants import Role
 from access.service import create_user
 from controller import copying, move_queries, plan_progress
-from controller.models import PLAN_PHASES, Broker, Plan, PlanStep
+from controller.models import PLAN_PHASES, Broker, Plan, PlanStep, Topic
 from runtime.models import WorkItem
 from tests.integration.web import cast
 from tests.integration.web.test_pages_say_what_is import text
@@ -243,3 +243,13 @@ def test_a_refusal_leads_to_the_plan_that_is_to_be_looked_at(operator: Client) -
 def test_what_a_cancelled_plan_never_began_does_not_wait(operator: Client) -> None:
     page = text(operator, f"/plans/{add_plan('Cancelled', started_at=timezone.now()).id}/")
     assert "Never began 1" in page and "1 never began" in page and "waiting" not in page.lower()
+
+
+def test_the_verdict_on_moves_says_since_when_they_cannot_finish(viewer: Client) -> None:
+    """It said since when the oldest was asked for, above a finding with another time."""
+    cast.one_night(groups=1)
+    cast.move(Topic.objects.get(name="orders"), 0, (5, 2, 3))
+    head, _, watch = viewer.get("/reassignments/").content.decode().partition('id="watch"')
+    times = '<time datetime="([^"]*)"'
+    assert "1 move cannot finish" in head
+    assert re.findall(times, head)[-1] == re.findall(times, watch)[0]
