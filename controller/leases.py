@@ -23,7 +23,7 @@ _CONTROLLER = f"""
     FROM cluster LEFT JOIN ({_HOLDER}) AS holder ON true ORDER BY cluster.id LIMIT 1
 """
 _ORPHANS = f"""
-    SELECT lease.name, session.renewed_at FROM lease
+    SELECT lease.name, session.renewed_at, current_setting('transaction_read_only') = 'on' FROM lease
     LEFT JOIN node_session AS session ON session.run = lease.run
     WHERE session.run IS NULL OR NOT ({ALIVE}) ORDER BY lease.name
 """
@@ -96,13 +96,12 @@ def orphans() -> Orphans:
     with connection.cursor() as cursor:
         cursor.execute(_ORPHANS)
         rows = cursor.fetchall()
-        heard = [at for _, at in rows if at is not None]
+        heard = [at for _, at, _ in rows if at is not None]
         if rows and not heard:
             cursor.execute(_LAST_HEARD)
             heard = [at for (at,) in cursor.fetchall() if at is not None]
-        cursor.execute("SHOW transaction_read_only")
-        ((told,),) = cursor.fetchall()
-    return Orphans(tuple(name for name, _ in rows), max(heard) if heard else None, told == "on")
+    only_reads = any(reads for *_, reads in rows)
+    return Orphans(tuple(name for name, *_ in rows), max(heard) if heard else None, only_reads)
 
 
 def work() -> Work:
