@@ -123,6 +123,7 @@ class ShardService(LeasedShard):
         self._housekeeping = Housekeeping(shard, self._groups, premises, self._hand_in)
         self._flushed_at = Instant(0)
         self._moved_at = Instant(0)
+        self._moved = False
         self._finished: set[str] = set()
         self._reading: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -199,6 +200,8 @@ class ShardService(LeasedShard):
         """The committer's interval, and the sweep that finds what a lost wake-up would have told."""
         # A stop that nobody but a lane has noticed ends without a thaw.
         self._orders.release()
+        if self._moved:
+            self._moved, self._moved_at = False, now
         self.premises.view.tick(now)
         if elapsed_ms(self._flushed_at, now) >= self.premises.settings.offset_commit_interval_ms:
             self._flushed_at = now
@@ -227,7 +230,7 @@ class ShardService(LeasedShard):
         """For how long no member has said anything but its ping answers."""
         if not self.premises.callers.any_of(self.shard):
             return NOTHING_OPEN_MS
-        return elapsed_ms(self._moved_at, now)
+        return 0 if self._moved else elapsed_ms(self._moved_at, now)
 
     # What members say.
 
@@ -235,7 +238,7 @@ class ShardService(LeasedShard):
         """A frame about group `key`. False: the caller has too much unanswered."""
         event = Heard(caller.id, message, client_host)
         if not isinstance(message, PingResponse):
-            self._moved_at = self.premises.node.now()
+            self._moved = True
         elif self._lane is not None and self._liveness.heard(self._lane, key, event):
             return True
         if isinstance(message, RegisterConsumerRequest) and self._stands_still:
@@ -296,7 +299,8 @@ class ShardService(LeasedShard):
         """A JoinGroup, SyncGroup or LeaveGroup: its waiter is answered, now or later (conformance 1-8)."""
         error = _NONE if self.accepting and key else self._refusal(key)
         if error is _NONE:
-            self._moved_at = self.premises.node.now()
+            # Not the instant: thousands ask together, and the next tick knows it.
+            self._moved = True
             # While nothing is decided whoever waits may come and go without end, as those who register.
             if self._stands_still and self._orders.park(caller.id, (key, event)):
                 return

@@ -16,7 +16,7 @@ How much may wait is bounded by what callers may leave unanswered (`callers.HELD
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -47,8 +47,9 @@ class Speech:
     def __init__(self, callers: Callers, now: Callable[[], Instant]) -> None:
         self._callers = callers
         self._now = now
-        # Who comes first must be found at once where thousands before it are gone.
-        self._unsaid: OrderedDict[ConnectionId, list[tuple[Callable[[Any], None], Any]]] = OrderedDict()
+        self._unsaid: deque[tuple[ConnectionId, Callable[[Any], None], Any]] = deque()
+        self._waiting: set[ConnectionId] | None = None
+        """For whom something is unsaid, or was in this round; known as soon as somebody asks."""
         self._ends_at: Instant | None = None
         self._hang_ups = 0
         self._answers = 0
@@ -67,26 +68,32 @@ class Speech:
         """
         if self._unsaid:
             # Then this slice is over.
-            waiting = self._unsaid.get(to)
-            if waiting is None:
-                waiting = self._unsaid[to] = []
-            waiting.append((utter, what))
+            self._wait(to, utter, what)
         elif self._answers:
             self._answers -= 1
             utter(what)
         elif self._is_slice_over():
-            self._unsaid[to] = [(utter, what)]
+            self._wait(to, utter, what)
         else:
             self._answers = ANSWERS_A_LOOK
             utter(what)
 
     def answer_at_once(self, to: ConnectionId, utter: Callable[[Any], None], what: Any) -> None:
         """A door's own answer to what was just heard, of which there is no storm."""
-        waiting = self._unsaid.get(to)
-        if waiting is None:
-            utter(what)
+        if self._unsaid and to in self._who_waits():
+            self._wait(to, utter, what)
         else:
-            waiting.append((utter, what))
+            utter(what)
+
+    def _wait(self, to: ConnectionId, utter: Callable[[Any], None], what: Any) -> None:
+        self._unsaid.append((to, utter, what))
+        if self._waiting is not None:
+            self._waiting.add(to)
+
+    def _who_waits(self) -> set[ConnectionId]:
+        if self._waiting is None:
+            self._waiting = {to for to, _, _ in self._unsaid}
+        return self._waiting
 
     def _utter(self, saying: Saying) -> None:
         caller = self._callers.get(saying.connection)
@@ -121,13 +128,10 @@ class Speech:
         asyncio.get_running_loop().call_soon(go_on)
 
     def _next_round(self) -> None:
-        self._ends_at = None
+        self._ends_at = self._waiting = None
         unsaid = self._unsaid
         while unsaid:
-            to, waiting = next(iter(unsaid.items()))
-            while waiting:
-                if self._is_slice_over():
-                    return
-                utter, what = waiting.pop(0)
-                self._say_late(to, utter, what)
-            del unsaid[to]
+            if self._is_slice_over():
+                return
+            to, utter, what = unsaid.popleft()
+            self._say_late(to, utter, what)

@@ -114,6 +114,7 @@ class Groups:
         self._view = view
         self._callers = callers
         self._orders = orders
+        self._speech = speech
         self._say = speech.say
         self._deciding: dict[str, Sequence[GroupEvent]] = {}
         self._turn_over: Callable[[str], None] = lambda key: None
@@ -357,8 +358,9 @@ class Groups:
             self.states[key] = after
             self._note_phase(key, after)
             self._forget_phantoms(key, after)
+        speech = self._speech
         for saying in (*decision.replies, *decision.commands):
-            self._say(saying)
+            speech.say(saying)
         if decision.records:
             self._node.wake("group", key)
         self._done(self._deciding.pop(key, ()))

@@ -121,7 +121,7 @@ class KafkaNode(Node):
         """Of whoever has all that was said to it."""
         premises = self.service.premises
         seats = [seat for seat in premises.callers.of_shard(self.service.shard) if isinstance(seat, Seat)]
-        unsaid = premises.speech._unsaid
+        unsaid = {to for to, _, _ in premises.speech._unsaid}
         return {waiter for seat in seats if seat.id not in unsaid for waiter in seat.waiting}
 
 

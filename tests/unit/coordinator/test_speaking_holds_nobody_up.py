@@ -139,3 +139,15 @@ async def test_a_mistake_in_one_answer_costs_one_connection(caplog: pytest.LogCa
             stage.say(name, message)
         await stage.all_is_said(3)
     assert stage.heard[1:] == [("ann", ErrorCode.UNKNOWN_SERVER_ERROR), ("ben", "start")]
+
+
+async def test_who_waits_for_nothing_is_answered_at_once_while_others_wait() -> None:
+    stage = Stage("ann", "ben", "cleo", ms=SLICE_MS)
+    stage.say("ben", "said")
+    stage.say("ann", "stop")
+    stage.speech.answer_at_once(ConnectionId("cleo"), lambda what: stage.heard.append(("cleo", what)), 1)
+    stage.say("cleo", 2)
+    stage.speech.answer_at_once(ConnectionId("cleo"), lambda what: stage.heard.append(("cleo", what)), 3)
+    assert stage.heard == [("ben", "said"), ("cleo", 1)]
+    await stage.all_is_said(5)
+    assert stage.heard[2:] == [("ann", "stop"), ("cleo", 2), ("cleo", 3)]
