@@ -12,6 +12,7 @@ from muster.kernel.instants import Instant, after
 from runtime import metrics
 from runtime.database import Database, Held, Link
 from runtime.freshness import STALLED_LOOK_MS, Freshness
+from runtime.news import News
 from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
 from runtime.queued import Queued
 from runtime.refusals import OnRefused, Refused, kind_of, tell_nobody
@@ -38,10 +39,6 @@ ALONE_TRIES_MAX = 2
 moves, then the sessions that it remembers.
 """
 
-TOLD_EVERY_MS = 10_000
-TOLD_MAX = 1_000
-"""How often one kind of failure of one key is told: whoever is hung up on comes again at once."""
-
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
 
@@ -65,7 +62,8 @@ class HeldLane:
         self._rests = Rests()
         self._unread: dict[tuple[int, str], tuple[Instant, NotLoaded]] = {}
         """What could not be read a moment ago, and until when nobody has it read anew."""
-        self._told_at: dict[tuple[str, str], Instant] = {}
+        self._news = News()
+        """Whoever is hung up on comes again at once."""
         self._stood_still_ms = 0
         self._last_now = lanes.clock()
 
@@ -370,7 +368,7 @@ class HeldLane:
         kinds = tuple(kind_of(event) for event in events)
         metrics.events_refused.labels(self.name.partition("/")[0]).inc(max(len(events), 1))
         self._lanes.on_refused(Refused(self.name, key, kinds, error))
-        if self._is_news(key, type(error).__name__):
+        if self._news.is_news((key, type(error).__name__), self._lanes.clock()):
             log.error("turn failed", lane=self.name, key=key, events=kinds, exc_info=error)
         subject.refuse(key, events, error)
         # What time asked for may have been lost with these events; events that fail, however often,
@@ -380,15 +378,6 @@ class HeldLane:
             self.look_again(subject, key, after(self.now(), self._rests.after(place, error)))
         elif place not in self._timers:
             self.look_again(subject, key, after(self.now(), FIRST_MS))
-
-    def _is_news(self, key: str, what: str) -> bool:
-        now, told_at = self._lanes.clock(), self._told_at.get((key, what))
-        if told_at is not None and now - told_at < TOLD_EVERY_MS:
-            return False
-        if len(self._told_at) >= TOLD_MAX:
-            self._told_at.clear()
-        self._told_at[key, what] = now
-        return True
 
     def _drop(self, place: tuple[int, str]) -> None:
         """The connection stopped before this turn began."""

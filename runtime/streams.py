@@ -15,6 +15,7 @@ from muster.kernel.instants import Instant
 from runtime import metrics
 from runtime.database import Backend, Database, Fenced, Held, Link
 from runtime.freshness import Freshness
+from runtime.news import News
 from runtime.ports import BatchSource, ConnectionLost, LaneLost, VersionConflict, is_unable
 from runtime.threads import OneThread, Threads
 
@@ -144,6 +145,7 @@ class Stream:
         self._tries_left = GUILTY_TRIES_MAX
         self._calls = 0
         self._failed_connects = 0
+        self._news = News()
         self._reads: list[tuple[Seat, Callable[[Any], Any] | None, asyncio.Future[Any]]] = []
         self._parts: dict[tuple[str, int], _Part] = {}
         self._task: asyncio.Task[None] | None = None
@@ -428,7 +430,11 @@ class Stream:
         pieces = parts if len(parts) > 1 else parts[0].halves()
         if is_unable(error) or not pieces or self._tries_left <= 0:
             for part in parts:
-                log.error("a batch was refused", lane=part.seat.name, rows=len(part.rows), error=repr(error))
+                name = part.seat.name
+                # What PostgreSQL does for nobody is the same news for all lanes.
+                what = (type(error).__name__, "" if is_unable(error) else name)
+                if self._news.is_news(what, self._clock()):
+                    log.error("a batch was refused", lane=name, rows=len(part.rows), error=repr(error))
                 part.refused(error)
             return
         self._tries_left -= len(pieces)

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from runtime.news import TOLD_EVERY_MS
+from runtime.ports import shard_lane
 from runtime.streams import GUILTY_TRIES_MAX
 from tests.conformance.counters import Tally, read_tally, write_tally
 from tests.unit.runtime.lanes_in_memory import lanes_in_memory
@@ -68,3 +71,22 @@ async def test_a_database_that_writes_for_nobody_is_asked_once() -> None:
             await lane.submit_batch(tally)
         assert tally.tries == 1
         assert [len(rows) for rows, _ in tally.refusals] == [MANY]
+
+
+async def test_a_database_without_room_is_told_now_and_then_not_with_each_commit() -> None:
+    async with lanes_in_memory() as rig:
+        lanes = [await rig.take(), await rig.take(shard_lane(4))]
+        tallies = [Counted(lane.name) for lane in lanes]
+        with capture_logs() as logs:
+            for lane, tally in [*zip(lanes, tallies, strict=True)] * 50:
+                tally.is_full = True
+                tally.note("ann", 1)
+                with pytest.raises(Full):
+                    await lane.submit_batch(tally)
+            told = [line["event"] for line in logs]
+            rig.at += TOLD_EVERY_MS
+            tallies[0].note("ann", 1)
+            with pytest.raises(Full):
+                await lanes[0].submit_batch(tallies[0])
+        assert told == ["a batch was refused"]
+        assert [line["event"] for line in logs] == ["a batch was refused"] * 2
