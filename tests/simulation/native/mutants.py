@@ -184,7 +184,7 @@ MUTANTS = (
     Mutant(
         "overtaken",
         "what is said later to the same caller overtakes what waits for the next slice",
-        (Patch(Speech.answer, "waiting.append((utter, what))", "waiting.insert(0, (utter, what))"),),
+        (Patch(Speech._wait, "unsaid.append(", "unsaid.appendleft("),),
         seeds=(32, 36),
     ),
     Mutant(
