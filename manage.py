@@ -9,6 +9,9 @@ from muster.kernel.environment import SettingError
 from muster.kernel.lean_imports import leave_out_what_serves_nobody
 from standalone.surroundings import STACK_COMMANDS, keep_what_reaches_a_stack
 
+PEOPLES = ("changepassword", "create_token", "create_user", "createsuperuser", "login_link")
+"""Commands that ask for a password, or take a name as long as somebody types it."""
+
 
 def main() -> None:
     """Run the management command named on the command line; what a person can mend fails with one line."""
@@ -32,6 +35,9 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except EOFError:
+        # In another command a pipe that ended, of which a traceback tells more.
+        if command not in PEOPLES:
+            raise
         sys.exit(f"manage.py {command}: nothing was typed, and nothing was done.")
     except SettingError as error:
         sys.exit(f"manage.py: {error}")
@@ -39,6 +45,8 @@ def main() -> None:
         sys.exit(f"manage.py {command}: {described(error)}")
     except DataError as error:
         # A name that is longer than its column.
+        if command not in PEOPLES:
+            raise
         sys.exit(f"manage.py {command}: {str(error).strip()}; nothing was done.")
     except ProgrammingError as error:
         if not isinstance(error.__cause__, UndefinedTable):

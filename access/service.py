@@ -284,9 +284,10 @@ def may_enter(name: str, *, allowed: bool) -> bool:
     return bool(found)
 
 
+@transaction.atomic
 def make_login_link(name: str, role: Role) -> tuple[str, bool]:
     """A one-time secret that signs in the person `name` for ten minutes, and whether they are new: then they
-    are made with `role`. Raises LockedOut.
+    are made with `role`. Raises LockedOut; then nobody is made.
     """
     known = get_user_model().objects.filter(username=name).first()
     user = known or create_user(name, role, None)

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.db import DatabaseError, DataError
 from django.urls import reverse
 
 from access.grants import Role
@@ -30,6 +30,9 @@ class Command(BaseCommand):
             secret, is_new = make_login_link(name, Role(options["role"]))
         except LockedOut as error:
             raise CommandError(f"{name} is locked out; `manage.py lock_out {name} --undo` ends it") from error
+        except DataError:
+            # The name does not fit: the database answered, and `manage.py` says what.
+            raise
         except DatabaseError as error:
             # Its first line: the rest is the driver's.
             reason = str(error).partition("\n")[0]

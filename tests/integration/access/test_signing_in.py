@@ -181,6 +181,16 @@ def test_who_is_locked_out_is_given_no_link(capsys: pytest.CaptureFixture[str]) 
         call_command("login_link", "--user", "mira")
 
 
+def test_of_a_link_that_is_refused_nothing_is_left() -> None:
+    """The name of a program that is locked out: a person of it was made, of another role, and no link."""
+    create_token("loader", Role.VIEWER)
+    may_enter("loader", allowed=False)
+    with pytest.raises(CommandError, match="loader is locked out"):
+        call_command("login_link", "--user", "loader")
+    loader = Principal.objects.get(name="loader")
+    assert (loader.role, loader.user, LoginLink.objects.count()) == ("viewer", None, 0)
+
+
 @pytest.mark.parametrize(
     ("typed", "said"), [((PASSWORD, PASSWORD), ""), ((PASSWORD, PASSWORD + "s"), "two passwords")]
 )

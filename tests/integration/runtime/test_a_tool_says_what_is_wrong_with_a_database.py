@@ -48,6 +48,7 @@ def test_a_token_ends_on_a_day_that_calendars_have(fresh_database: str, days: st
     [
         (("create_user", "ann", "--role", "viewer"), "nothing was typed, and nothing was done."),
         (("create_token", "a" * 151, "--role", "viewer"), "value too long"),
+        (("login_link", "--user", "a" * 151), "value too long"),
     ],
 )
 def test_what_was_not_typed_or_too_long_is_a_line(
@@ -57,3 +58,14 @@ def test_what_was_not_typed_or_too_long_is_a_line(
     assert ended.returncode == 1
     assert f"manage.py {command[0]}: {said}" in ended.stderr.splitlines()[-1], ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "failure",
+    ["raise EOFError", "from access.models import Principal; Principal.objects.create(name='a' * 151)"],
+)
+def test_what_no_person_typed_wrong_keeps_its_traceback(fresh_database: str, failure: str) -> None:
+    """A node whose pipe ended said that nothing was typed, and nothing was done."""
+    ended = end_of(fresh_database, "shell", "-c", failure)
+    assert ended.returncode == 1
+    assert "Traceback" in ended.stderr and "nothing was done" not in ended.stderr
