@@ -93,7 +93,8 @@ ADVICE: Final[dict[ErrorCode, str]] = {
     ErrorCode.INVALID_PARTITIONS: "Ask for more partitions than there are.",
     ErrorCode.INVALID_REPLICA_ASSIGNMENT: "Name different brokers that are registered, at least one of them"
     " live.",
-    ErrorCode.INVALID_CONFIG: "`muster configs list --all` lists what there is and what each takes.",
+    ErrorCode.INVALID_CONFIG: "`muster configs list --all` with --topic, --broker or --cluster"
+    " lists what there is and what each takes.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "Look at what there is now: it may have been deleted.",
     ErrorCode.UNKNOWN_TOPIC_ID: "Look at what there is now: it may have been deleted.",
     ErrorCode.TOPIC_DELETION_DISABLED: "Set delete.topic.enable to true for the cluster first.",
