@@ -106,7 +106,7 @@ def named(name: str) -> SafeString:
     One that is longer than a line is parted elsewhere, so it is not the whole that may not wrap.
     """
     shown = wording.middle_cut(name)
-    pieces = _HYPHENS.split(shown) if shown.isascii() else [shown]
+    pieces = _HYPHENS.split(shown) if shown.replace("…", "").isascii() else [shown]
     joined = "".join(
         format_html('<span class="nowrap">{}</span>' if place % 2 else "{}", piece)
         for place, piece in enumerate(pieces)

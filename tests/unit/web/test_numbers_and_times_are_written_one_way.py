@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from web.templatetags.written import ended, folding, near
+from web.templatetags.written import ended, folding, named, near
 from web.wording import age, by_topic, clock, count, duration, length, listed, mean, middle_cut, some_of
 
 NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
@@ -111,3 +111,10 @@ def test_lists_are_read_as_sentences() -> None:
     assert listed(["ann"]) == "ann"
     assert listed(["ann", "ben", "cleo"]) == "ann, ben and cleo"
     assert listed(list("abcdef")) == "a, b, c, d and 2 more"
+
+
+def test_no_line_ends_at_a_hyphen_of_a_name_also_of_one_whose_middle_is_left_out() -> None:
+    kept = '<span class="nowrap">-'
+    assert named("gate-<3") == f'<span class="name">gate{kept}&lt;</span>3</span>'
+    shown = named("the-records-of-a-name-that-is-longer-than-the-line-12")
+    assert "…" in shown and shown.count("-") == shown.count(kept) == 8
