@@ -115,6 +115,12 @@ def named(name: str) -> SafeString:
 
 
 @register.filter
+def each_named(names: list[str]) -> SafeString:
+    """`ann, ben, cleo`, each as one name, where more than these are meant."""
+    return mark_safe(", ".join(named(name) for name in names))
+
+
+@register.filter
 def all_named(names: list[str]) -> SafeString:
     """`ann, ben and cleo`, each as one name."""
     return mark_safe(wording.listed([named(name) for name in names]))
