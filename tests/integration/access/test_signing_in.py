@@ -1,6 +1,7 @@
 """This room tests the door for people: passwords, one-time links, the bound on failures, sign out."""
 
 import contextlib
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,7 @@ def test_a_password_is_typed_twice(
 ) -> None:
     left = list(typed)
     monkeypatch.setattr("getpass.getpass", lambda _prompt: left.pop(0))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     with pytest.raises(CommandError, match=said) if said else contextlib.nullcontext():
         call_command("create_user", "ann", "--role", "viewer")
     assert Principal.objects.filter(name="ann").exists() == (not said)

@@ -10,13 +10,13 @@ import pytest
 from tests.tidy.sources import ROOT
 
 
-def end_of(database: str, *command: str) -> subprocess.CompletedProcess[str]:
+def end_of(database: str, *command: str, piped: str = "") -> subprocess.CompletedProcess[str]:
     """How `manage.py` ends with these arguments, on this database."""
     return subprocess.run(
         [sys.executable, "manage.py", *command],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"], "DATABASE_URL": database},
-        stdin=subprocess.DEVNULL,
+        input=piped,
         capture_output=True,
         text=True,
         timeout=60,
@@ -69,3 +69,9 @@ def test_what_no_person_typed_wrong_keeps_its_traceback(fresh_database: str, fai
     ended = end_of(fresh_database, "shell", "-c", failure)
     assert ended.returncode == 1
     assert "Traceback" in ended.stderr and "nothing was done" not in ended.stderr
+
+
+def test_a_password_from_a_pipe_is_asked_for_once(fresh_database: str) -> None:
+    ended = end_of(fresh_database, "create_user", "ann", "--role", "viewer", piped="too-short\n")
+    assert ended.returncode == 1
+    assert "CommandError: This password is too short." in ended.stderr
