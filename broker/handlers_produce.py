@@ -165,6 +165,10 @@ class _ParkedProduce:
         self.reply.send(produce_answer(self._header, self.outcomes, self._throttle_ms))
 
     def _leave(self) -> None:
+        """Also where it has left, and its answer failed: the connection ends later. Counted twice, it would
+        take the time of another away."""
+        if not self.is_waiting:
+            return
         self.is_waiting = False
         self._deadlines.leave()
         for outcome in self.outcomes:

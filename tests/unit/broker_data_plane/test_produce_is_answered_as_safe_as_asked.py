@@ -1,14 +1,17 @@
 """Produce: acks=0 is silent, 1 is the leader's word, all waits for every member that counts."""
 
+import asyncio
 import resource
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from broker import handlers_produce
 from muster.kafkawire.api_table import ApiKey
 from muster.kafkawire.records import read_records
 from tests.unit.broker_data_plane.planes import broker, client, fetch, fetched, follower, produce, produced
+from tests.unit.kafkaserver.served import until
 from tests.unit.kafkawire.made_batches import made_batch
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
@@ -75,6 +78,28 @@ async def test_what_is_not_committed_in_time_is_told_so_and_stays_in_the_log(tmp
         hosted = one.plane.named("orders", 0)
         assert hosted is not None
         assert (hosted.log.end_offset, hosted.commits_awaited()) == (1, 0)
+
+
+async def test_an_answer_that_we_fail_to_word_takes_nobody_elses_time_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> bytes:
+        monkeypatch.undo()
+        raise RuntimeError("a mistake of ours")
+
+    async with broker(tmp_path) as one, client(one.client_port) as ben:
+        one.obey(1, replicas=IN_STEP)
+        hosted = one.plane.named("orders", 0)
+        assert hosted is not None
+        async with asyncio.timeout(10):
+            async with client(one.client_port) as ann:
+                ann.send(PRODUCE, 9, produce(b"a", timeout_ms=20))
+                await until(lambda: hosted.commits_awaited() == 1)
+                monkeypatch.setattr(handlers_produce, "produce_answer", fails)
+                await until(lambda: hosted.commits_awaited() == 0)
+                ben.send(PRODUCE, 9, produce(b"b", timeout_ms=300))
+                await until(lambda: hosted.commits_awaited() == 1)
+            assert produced(await ben.hear()) == (7, -1)
 
 
 async def test_a_leader_that_is_deposed_tells_whoever_waits(tmp_path: Path) -> None:
