@@ -89,13 +89,16 @@ class MissedBrokers:
 
         True once in `HELD_AGAIN_S`, and of what comes while that one is held up.
         """
-        now, known = self._clock(), peer in self._held
-        if known and HEARD_WITHIN_S <= now - self._held[peer] < HELD_AGAIN_S:
+        now, held_at = self._clock(), self._held.get(peer)
+        if held_at is None:
+            self._held[peer] = -math.inf
+            if len(self._held) > MOST_REMEMBERED:
+                del self._held[next(iter(self._held))]
             return False
-        self._held[peer] = now if known else -math.inf
-        if len(self._held) > MOST_REMEMBERED:
-            del self._held[next(iter(self._held))]
-        return known
+        if now - held_at >= HELD_AGAIN_S:
+            self._held[peer] = held_at = now
+        # Not from the last one on: who sends without waiting for answers would be held up for ever.
+        return now - held_at < HEARD_WITHIN_S
 
     async def until_known(self, names_a_lost_leader: Callable[[], bool]) -> None:
         """Return as soon as it does not any more, which each new view may bring; at latest `WAIT_S` after

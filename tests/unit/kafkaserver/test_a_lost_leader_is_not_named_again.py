@@ -155,6 +155,15 @@ async def test_who_asks_without_end_is_held_up_now_and_then() -> None:
         await ann.leave()
 
 
+async def test_who_does_not_wait_for_answers_is_held_up_as_seldom() -> None:
+    door = Door()
+    held_up = []
+    for _ in range(70):
+        held_up.append(door.missed.asks_again("ann"))
+        door.now_s += room.HELD_AGAIN_S / 64
+    assert [number for number, was_held in enumerate(held_up) if was_held] == [1, 2, 3, 65, 66, 67]
+
+
 async def test_what_comes_while_a_connection_is_held_up_waits_as_well() -> None:
     door = Door()
     async with asyncio.timeout(10), served(door.handle) as (_server, port):
