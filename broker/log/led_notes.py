@@ -55,9 +55,7 @@ class LedNotes(LedEpochs):
         if not self.news:
             return
         try:
-            if self._lines > 2 * len(self.led) + SPARE_LINES:
-                self._write_anew()
-            else:
+            if self._lines <= 2 * len(self.led) + SPARE_LINES or not self._is_written_anew():
                 with open(self._path, "ab") as file:
                     file.write(_lines(self.news))
                 self._lines += len(self.news)
@@ -65,11 +63,19 @@ class LedNotes(LedEpochs):
         except OSError as error:
             log.error("led_epochs_not_noted", partitions=len(self.news), reason=str(error))
 
-    def _write_anew(self) -> None:
-        fresh = self._path.with_suffix(".new")
-        fresh.write_bytes(_lines(self.led))
-        os.replace(fresh, self._path)
+    def _is_written_anew(self) -> bool:
+        """False where that fails. It is tried again as many lines later: it costs as much as all of them."""
         self._lines = len(self.led)
+        fresh = self._path.with_suffix(".new")
+        try:
+            fresh.write_bytes(_lines(self.led))
+            os.replace(fresh, self._path)
+        except OSError as error:
+            log.warning("led_epochs_not_written_anew", reason=str(error))
+            with contextlib.suppress(OSError):
+                fresh.unlink(missing_ok=True)  # Half of it would take the room that others need.
+            return False
+        return True
 
 
 def _lines(led: Mapping[tuple[UUID, int], Led]) -> bytes:

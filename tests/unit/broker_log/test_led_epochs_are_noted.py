@@ -1,5 +1,6 @@
 """In which epochs a broker led its next process finds again, whatever was torn, refused or written anew."""
 
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID
@@ -94,3 +95,23 @@ def test_what_counts_no_more_is_written_anew_without(tmp_path: Path, monkeypatch
         note(one, Led(epoch, epoch), Led(epoch, epoch))
         assert found(tmp_path) == [Led(epoch, epoch)] * 2
         assert len((tmp_path / FILE).read_bytes().splitlines()) <= 2 * 2 + 4 + 3
+
+
+def test_a_disk_with_no_room_for_a_new_file_still_takes_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each frame of rows would write the whole file in vain, and hold up the loop for it."""
+    monkeypatch.setattr(led_notes, "SPARE_LINES", 4)
+    one, tried = LedNotes(tmp_path), list[Path]()
+
+    def half_written(path: Path, data: bytes) -> None:
+        tried.append(path)
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", half_written)
+    for epoch in range(1, 22):
+        note(one, Led(epoch, epoch))
+        assert found(tmp_path) == [Led(epoch, epoch)]
+    assert len(tried) == 3
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
