@@ -21,6 +21,7 @@ from muster.kafkawire.api_table import (
 from muster.kafkawire.errors import KafkaWireError, MalformedFrame
 from muster.kafkawire.fetch_requests import FOLLOWERS_VERSION
 from muster.kafkawire.fetching import (
+    JOINED_BYTES,
     Diverging,
     FetchedPartition,
     FetchedTopic,
@@ -175,6 +176,18 @@ def test_a_follower_reads_what_was_laid_out(topics: list[list[FetchedPartition[b
     laid_out = lay_out_fetch_reply(FOLLOWERS_VERSION, 99, [FetchedTopic("", ORDERS, one) for one in topics])
     told = _told(b"".join(laid_out)[4:])
     assert told == [[one._replace(records=one.records or b"") for one in answers] for answers in topics]
+
+
+def test_few_bytes_of_many_partitions_are_joined_but_not_to_one_large_piece() -> None:
+    """The largest answer would be copied whole, more than once, in one turn of the loop."""
+    partitions = [FetchedPartition(n, 0, 9, 0, bytes([n % 256]) * 4_000) for n in range(1_000)]
+    pieces = lay_out_fetch_reply(FOLLOWERS_VERSION, 99, [FetchedTopic("orders", ORDERS, partitions)])
+    assert len(pieces) < 80
+    assert max(map(len, pieces)) < JOINED_BYTES + 5_000
+    read = read_fetch_answer(memoryview(b"".join(pieces))[4:])
+    assert [bytes(one.records or b"") for one in read.topics[0].partitions] == [
+        one.records for one in partitions
+    ]
 
 
 def test_an_answer_that_ends_anywhere_inside_is_malformed() -> None:
