@@ -63,10 +63,12 @@ def _sweep(
     judged: _Judged = {}
 
     def choices(topic_id: UUID) -> Iterator[tuple[PartitionRow, Choice]]:
-        policy = draft.policy(topic_id)
+        policy = None
         for row in tuple(draft.partitions_of_topic(topic_id)):
             if row.leader != broker_id and broker_id not in row.isr:
                 continue
+            # Of ten thousand topics a broker may hold few, and to find the policies of all takes longest.
+            policy = policy or draft.policy(topic_id)
             usable = draft.usable(live, row)
             lost_here = lost.covers(row)
             seats = row.leader, row.isr, row.assigned, row.adding, row.unproven
@@ -193,12 +195,13 @@ def _choices(
     draft: Draft, adopting: Adopting, topic_id: UUID, judged: _Judged
 ) -> Iterator[tuple[PartitionRow, Choice]]:
     """What becomes of the partitions of one topic that the task concerns and that change."""
-    event, live, policy = adopting.event, draft.live(), draft.policy(topic_id)
+    event, live, policy = adopting.event, draft.live(), None
     gone = int(event.key) if event.task is Task.BROKER_CHANGE else None
     for row in tuple(draft.partitions_of_topic(topic_id)):
         if gone is not None and row.leader != gone and gone not in row.isr:
             # As it is where a turn before this one has adopted it.
             continue
+        policy = policy or draft.policy(topic_id)
         usable = draft.usable(live, row)
         alike = (
             policy,

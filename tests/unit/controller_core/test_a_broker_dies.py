@@ -5,12 +5,14 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from controller.core.draft import ClusterDecision
+from controller.core.draft import ClusterDecision, Draft
 from controller.core.election import Policy
 from controller.core.events import BrokerGone, Event, HangUp, LinkClosed, ProposalsReady, TimePassed, TookOver
+from controller.core.leaders import remove
 from controller.core.proposing import PROPOSED_AT_MOST, LeaderProposal, Seats, Task, propose
 from controller.core.records import PartitionsChanged, PossibleLoss, WorkAdopted, WorkOffered
 from controller.core.settings import ControllerSettings
+from controller.core.state import NOTHING_LOST
 from controller.core.turn import heard, postpone
 from muster.messages.link.rows import NO_LEADER, TopicRow
 from muster.messages.link.to_broker import Changes
@@ -196,6 +198,14 @@ def test_what_stands_alike_is_judged_by_what_its_own_topic_says(by_a_worker: boo
         cluster.turn(TimePassed())
     partitions = cluster.state.rows.partitions
     assert (partitions[ORDERS, 0].leader, partitions[CLICKS, 0].leader) == (2, NO_LEADER)
+
+
+def test_of_topics_that_it_holds_nothing_of_no_policy_is_looked_for() -> None:
+    of_clicks = msgspec.structs.replace(row(0, (2, 3), 2, (2, 3)), topic_id=CLICKS)
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3)), of_clicks])
+    draft = Draft(cluster.state, cluster.now, cluster.settings)
+    assert remove(draft, 1, NOTHING_LOST)
+    assert list(draft._policies) == [ORDERS]
 
 
 def test_what_changed_underneath_a_proposal_is_decided_again() -> None:
