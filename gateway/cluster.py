@@ -7,6 +7,7 @@ nothing was said; which nodes live and what they hold, the node knows at any mom
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -49,6 +50,8 @@ class ClusterOfNode:
     def __init__(self, node: NodeContext) -> None:
         self._node = node
         self._known = KnownCluster()
+        # Of its own: in the loop's threads name servers are waited for, for seconds where they are silent.
+        self._learning = ThreadPoolExecutor(1, thread_name_prefix="learn")
         self.missed = MissedBrokers()
         self._vigils = Vigils(self.missed.lose)
         self._reading: asyncio.Task[None] | None = None
@@ -158,7 +161,8 @@ class ClusterOfNode:
             try:
                 learnt = await self._node.query(partial(_look, above=self._known.version))
                 # A death concerns all of a hundred thousand partitions, which would hold the loop for 0.1 s.
-                await asyncio.to_thread(self._known.learn, *learnt)
+                learn = partial(self._known.learn, *learnt)
+                await asyncio.get_running_loop().run_in_executor(self._learning, learn)
                 self.is_known = True
                 self.looks += 1
                 _, brokers, *_ = learnt

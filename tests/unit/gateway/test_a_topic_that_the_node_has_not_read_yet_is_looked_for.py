@@ -1,5 +1,8 @@
 """A client commits for a topic that it knows before its node does: the node looks again before it refuses."""
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
@@ -135,3 +138,20 @@ async def test_a_mistake_of_ours_with_one_who_waits_leaves_nobody_waiting() -> N
         door.listener._cluster._waiting.append(spoilt)
         commits(ann, clicks=7)
         assert await told(ann) == {"clicks": 0}
+
+
+async def test_name_servers_that_say_nothing_keep_no_node_from_learning() -> None:
+    """They are asked in the loop's threads, for each broker that is watched."""
+    said, loop = threading.Event(), asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    asked = loop.run_in_executor(None, said.wait)
+    try:
+        async with kafka_door() as door:
+            ann = await door.peer()
+            door.node.learns_of("clicks", CLICKS)
+            commits(ann, clicks=7)
+            async with asyncio.timeout(10):
+                assert await told(ann) == {"clicks": 0}
+    finally:
+        said.set()
+        await asked
