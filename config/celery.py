@@ -63,8 +63,6 @@ app.conf.update(
     worker_redirect_stdouts=False,
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_send_task_events=False,
-    # A child first tries to be seen, and a database that hangs is given up only after some seconds.
-    worker_proc_alive_timeout=15,
     event_queue_expires=10,
     timezone="UTC",
 )

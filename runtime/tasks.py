@@ -1,9 +1,10 @@
 """This room is the workers' door: one task, which does the work item that it names."""
 
-import contextlib
 import os
 import socket
+import threading
 
+import structlog
 from celery import shared_task
 from django.conf import settings
 
@@ -11,22 +12,38 @@ from runtime import seen, wake, work
 from runtime.ports import ConnectionLost
 from runtime.postgres import Postgres, PostgresLink
 
+log = structlog.get_logger(__name__)
+
 _links: dict[int, PostgresLink] = {}
+_connecting = threading.Lock()
 
 
 def _link() -> PostgresLink:
     """This process's connection; a worker forks its children after it has loaded us."""
     pid = os.getpid()
-    if pid not in _links:
-        _links.clear()
-        _links[pid] = Postgres(settings.DATABASE_DIRECT_URL, "worker").connect(seen.as_worker(pid), "work")
-    return _links[pid]
+    with _connecting:
+        if pid not in _links:
+            _links.clear()
+            postgres = Postgres(settings.DATABASE_DIRECT_URL, "worker")
+            _links[pid] = postgres.connect(seen.as_worker(pid), "work")
+        return _links[pid]
 
 
 def be_seen() -> None:
-    """Connect now, so that people see this process before its first work; else with that (runtime.seen)."""
-    with contextlib.suppress(ConnectionLost):
+    """Connect, so that people see this process before its first work (runtime.seen), and wait for nothing.
+
+    Celery kills a child that does not begin within four seconds, and the next one: name servers and several
+    databases that say nothing take longer, and a lift after a promotion a minute (runtime.succession).
+    """
+    threading.Thread(target=_be_seen, name="be seen", daemon=True).start()
+
+
+def _be_seen() -> None:
+    try:
         _link()
+    except Exception as problem:
+        # Its first work tries again, and fails with it if it stands.
+        log.warning("worker is not seen before its first work", problem=str(problem))
 
 
 def perform_and_wake(link: PostgresLink, item_id: str, worker: str) -> bool:
@@ -44,7 +61,6 @@ def perform_work(item_id: str) -> None:
     try:
         perform_and_wake(_link(), item_id, f"worker {socket.gethostname()[:24]} {os.getpid()}")
     except ConnectionLost:
-        for link in _links.values():
+        if (link := _links.pop(os.getpid(), None)) is not None:
             link.close()
-        _links.clear()
         raise
