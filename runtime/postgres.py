@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
 
 from kafkaserver.version import own_version
 from runtime import cluster, nodes, succession
@@ -172,8 +173,10 @@ class Postgres:
 
 def open_connection(url: str, name: str) -> LaneConnection:
     """Open a connection on which each statement commits by itself, bounded to 2 s. Raises ConnectionLost."""
-    options = " ".join(f"-c {setting}={value}" for setting, value in _SESSION.items())
+    limits = (f"-c {setting}={value}" for setting, value in _SESSION.items())
     try:
+        # What the address states, a search_path for one, holds here as for all else; of two the last counts.
+        options = " ".join([str(conninfo_to_dict(url).get("options", "")), *limits]).strip()
         connection = LaneConnection.connect(
             url,
             autocommit=True,

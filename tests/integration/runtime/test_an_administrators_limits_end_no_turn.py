@@ -54,6 +54,13 @@ def test_who_listens_may_hear_nothing_for_long(bounded: str) -> None:
         assert heard.channel == "muster"
 
 
+def test_what_the_address_states_holds_but_for_the_limits(fresh_database: str) -> None:
+    stated = "options=-c%20search_path%3Dorders%20-c%20statement_timeout%3D200"
+    with open_connection(f"{fresh_database}?{stated}", "muster-test") as connection:
+        found = [shown(name, connection) for name in ("search_path", "statement_timeout")]
+    assert found == ["orders", "0"]
+
+
 def shown(setting: str, connection: psycopg.Connection[tuple[str]]) -> str:
     """What holds on this connection."""
     row = connection.execute(sql.SQL("SHOW {}").format(sql.Identifier(setting))).fetchone()
