@@ -296,7 +296,7 @@ class Node:
             return state, decision
 
         def settled(key: str, state: GroupState, decision: Any) -> None:
-            cluster.checks.decided(state, decision, groups._deciding.get(key, ()))
+            cluster.checks.decided(state, decision, self.decided_on)
             self.settling = bool(decision.records)
             try:
                 settle(key, state, decision)
