@@ -40,7 +40,7 @@ class LedNotes(LedEpochs):
             self._lines = len(lines)
             for line in lines:
                 stated, _, checksum = line.rpartition(" ")
-                if checksum == _checksum(stated):
+                if stated and checksum == _checksum(stated):
                     topic_id, partition, epoch, end_offset = stated.split(" ")
                     key = PartitionKey(UUID(topic_id), int(partition))
                     noted[key] = Led(int(epoch), int(end_offset))

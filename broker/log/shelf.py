@@ -263,6 +263,7 @@ class LogShelf:
             for known in [known for known, name in self._found.items() if name == folder.name]:
                 self._give_up(known, folder, self._open.get(known))
                 del self._found[known]
+                self.led.forget(known)
             if any(folder.iterdir()):
                 self._set_aside(folder, topic, STRAY)
                 folder.mkdir()

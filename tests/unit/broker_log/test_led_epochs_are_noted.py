@@ -65,6 +65,11 @@ def test_a_number_that_is_not_what_was_written_is_not_believed(tmp_path: Path) -
     assert found(tmp_path) == []
 
 
+def test_the_checksum_of_nothing_is_no_line(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"\n 00000000\n")
+    assert found(tmp_path) == []
+
+
 def test_all_of_a_turn_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, written = LedNotes(tmp_path), list[int]()
 
