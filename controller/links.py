@@ -6,14 +6,14 @@ instead (design chapter 4.2).
 
 import asyncio
 import itertools
-from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from muster.messages import codec
 from muster.messages.limits import MAX_FRAME_TO_BROKER_BYTES
 from muster.messages.link.to_broker import ToBroker
+from runtime.of_loops import OfLoops
+from runtime.slices import Slices
 
 OUTBOX_BYTES: Final = MAX_FRAME_TO_BROKER_BYTES
 
@@ -25,40 +25,10 @@ LARGE_BYTES: Final = 64 * 1024
 _numbers = itertools.count(1)
 
 
-class Rounds:
-    """Lets one pass in each round of the loop, first come first served; all else has its turn in between.
-
-    A turn that changes thousands of partitions is told to all brokers at once: to send what thirty are told
-    takes as long as to decide it.
-    """
-
-    def __init__(self) -> None:
-        self._is_taken = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    async def own(self) -> None:
-        """Return in a round in which nobody else does."""
-        loop = asyncio.get_running_loop()
-        if self._is_taken:
-            passed = loop.create_future()
-            self._waiting.append(passed)
-            await passed
-        else:
-            self._is_taken = True
-            loop.call_soon(self._next)
-
-    def _next(self) -> None:
-        while self._waiting:
-            passed = self._waiting.popleft()
-            # Whoever was cancelled waits no more.
-            if not passed.done():
-                passed.set_result(None)
-                asyncio.get_running_loop().call_soon(self._next)
-                return
-        self._is_taken = False
-
-
-_rounds: WeakKeyDictionary[asyncio.AbstractEventLoop, Rounds] = WeakKeyDictionary()
+_large_frames = OfLoops(lambda loop: Slices(loop, 0.0))
+"""What a turn of thousands of partitions says to all brokers leaves one in a round: to send what thirty are
+told takes as long as to decide it.
+"""
 
 
 class BrokerLink:
@@ -110,9 +80,9 @@ class BrokerLink:
 
     async def write(self, send: Send) -> None:
         """The one writer: sends in order until the link is hung up."""
-        rounds = _rounds.setdefault(asyncio.get_running_loop(), Rounds())
+        large_frames = _large_frames.of(asyncio.get_running_loop())
         while (data := await self._waiting.get()) is not None:
             if len(data) >= LARGE_BYTES:
-                await rounds.own()
+                await large_frames.turn()
             await send({"type": "websocket.send", "text": data.decode()})
             self._waiting_bytes -= len(data)

@@ -7,8 +7,8 @@ the loop for half a second, in which that node did not look who has died, nor ta
 from typing import Final
 
 from access.bounded_http import BoundedHttp
-from node.of_loops import OfLoops
-from node.slices import Slices
+from runtime.of_loops import OfLoops
+from runtime.slices import Slices
 
 SLICE_S: Final = 0.008
 """For so long handshakes are read in a round of the loop; what follows of them takes as long in the next."""

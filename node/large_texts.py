@@ -7,8 +7,8 @@ once held the node's loop for five seconds, and its leases with it.
 import asyncio
 from typing import Final
 
-from node.of_loops import OfLoops
-from node.slices import Slices
+from runtime.of_loops import OfLoops
+from runtime.slices import Slices
 
 LARGE_BYTES: Final = 4_096
 """A text of so many bytes or more is a large one; what members say all day is smaller."""

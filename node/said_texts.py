@@ -7,7 +7,7 @@ a time, and leaves when another one is spoken to, at the latest in the next roun
 import asyncio
 from typing import Final
 
-from node.of_loops import OfLoops
+from runtime.of_loops import OfLoops
 
 HELD_BYTES_MAX: Final = 16 * 1024
 """More is sent at once, so that the transport says in time that its peer does not read."""

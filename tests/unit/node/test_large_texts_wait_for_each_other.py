@@ -7,7 +7,7 @@ import pytest
 
 from node import large_texts
 from node.large_texts import LARGE_BYTES, SLICE_S
-from node.slices import Slices
+from runtime.slices import Slices
 from tests.unit.node.rounds import Rounds
 from tests.unit.node.test_texts_take_the_short_way import Application, connected, frame
 

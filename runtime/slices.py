@@ -34,6 +34,14 @@ class Slices:
         """`go_on` is called in one of the next rounds, and whoever asks in it has a turn once."""
         self._waiting.append(go_on)
 
+    async def turn(self) -> None:
+        """For a coroutine: return when it has one."""
+        if not self.has_turn():
+            given = self._loop.create_future()
+            # Whoever was cancelled meanwhile waits no more.
+            self.wait(lambda: None if given.done() else given.set_result(None))
+            await given
+
     def _begin_slice(self) -> float:
         self._until = until = self._clock() + self._slice_s
         self._loop.call_soon(self._next_round)
