@@ -25,6 +25,7 @@ class Later:
         self._tasks: set[asyncio.Task[None]] = set()
         self._most_waiting_bytes = most_waiting_bytes
         self._waiting_bytes = 0
+        self._is_stopped = False
 
     def start(
         self, reply: Reply, work: Coroutine[Any, Any, None], elements: int = 1, size_bytes: int = 0
@@ -51,7 +52,12 @@ class Later:
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.discard(done)
             self._waiting_bytes -= size_bytes
-            if not done.cancelled() and done.exception() is not None:
+            if done.cancelled():
+                if reply.is_wanted and not self._is_stopped:
+                    # What it waited for was given up: no answer behind it could ever leave.
+                    log.error("an answer was given up", peer=reply.peer)
+                    reply.hang_up("our own mistake")
+            elif done.exception() is not None:
                 log.error("an answer failed", peer=reply.peer, exc_info=done.exception())
                 reply.hang_up("our own mistake")
 
@@ -59,5 +65,6 @@ class Later:
 
     def stop(self) -> None:
         """The connections are about to close."""
+        self._is_stopped = True
         for task in self._tasks:
             task.cancel()

@@ -72,15 +72,12 @@ class Connection:
         gate: Gate | None = None,
         session: Session | None = None,
     ) -> None:
-        self._server = server
-        self._gate = gate
+        self._server, self._gate, self.session, self.peer = server, gate, session, peer
         self.admission: asyncio.TimerHandle | None = None
         """Ends this connection unless its peer has said by then who it is."""
         self.identity: object = None
-        self.session = session
         self._socket = connection
         self._tls = connection if isinstance(connection, TlsSocket) else None
-        self.peer = peer
         self._buffer: memoryview | None = None
         self._filled = self._wanted = self._starved_of_bytes = 0
         self._replies: deque[Reply] = deque()
@@ -118,14 +115,17 @@ class Connection:
             self._server.lost(self.peer, error)
             self.close(f"connection lost: {error}")
         except Exception:
-            self._server.counters.failed += 1
-            log.exception("kafka_request_failed", peer=self.peer)
-            self.close("our own mistake")
+            self._failed("kafka_request_failed")
         finally:
             self._in_read_event = False
         if self._paused and not self.is_closed and not self._has_enough_waiting():
             # All of it left at once, so nothing else will come by to read on.
             self._server.flush_soon(self)
+
+    def _failed(self, what: str) -> None:
+        self._server.counters.failed += 1
+        log.exception(what, peer=self.peer)
+        self.close("our own mistake")
 
     def _receive(self) -> None:
         """Take what the socket holds: into the shared buffer, or behind the large frame that has begun."""
@@ -397,6 +397,8 @@ class Connection:
             self.flush_now()
         except OSError as error:
             self.close(f"connection lost: {error}")
+        except Exception:
+            self._failed("kafka_answer_failed")  # Others are flushed behind it: they must not be forgotten.
         if self._paused and not self.is_closed and not self._has_enough_waiting():
             self._resume()
 

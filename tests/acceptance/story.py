@@ -137,6 +137,19 @@ class Writer:
         assert self._failures == []
 
 
+@contextmanager
+def told_of_nodes(stack: Stack) -> Iterator[None]:
+    """What fails inside comes with what the nodes have logged beside their turns and leases."""
+    try:
+        yield
+    except Exception as problem:
+        for log in sorted((Path(stack["home"]) / "log").glob("node-*.log")):
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            told = [one for one in lines if '"event": "turn"' not in one and '"event": "lease ' not in one]
+            problem.add_note("\n".join([log.name, *told[-40:]]))
+        raise
+
+
 def process_of(stack: Stack, name: str) -> int:
     """The pid of one of the stack's processes, as it is now."""
     told = json.loads((Path(stack["home"]) / "stack.json").read_text(encoding="utf-8"))

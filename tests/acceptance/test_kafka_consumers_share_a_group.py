@@ -9,7 +9,16 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.acceptance.kafka_tools import Said, Tools
 from tests.acceptance.members import CLIENTS, COME_BACK, ELSEWHERE, Member, Seat, missing, until
-from tests.acceptance.story import SESSION_MS, Party, Stack, Story, committed, create, running_stack
+from tests.acceptance.story import (
+    SESSION_MS,
+    Party,
+    Stack,
+    Story,
+    committed,
+    create,
+    running_stack,
+    told_of_nodes,
+)
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 WHOLE = bool(os.environ.get("WHOLE"))
@@ -40,9 +49,10 @@ def told(
     parties = [Party(stack, one, folder) for one in CLIENTS if one in asked and not left_out(one)]
     story = Story(stack, parties, 10_000 if WHOLE else 2_000)
     try:
-        story.members_come_and_go()
-        story.nodes_die_and_drain()
-        return {party.client: party for party in parties}, story.everything_is_read()
+        with told_of_nodes(stack):
+            story.members_come_and_go()
+            story.nodes_die_and_drain()
+            return {party.client: party for party in parties}, story.everything_is_read()
     finally:
         for party in parties:
             for member in (*party.staying, *party.left):
