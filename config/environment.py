@@ -16,6 +16,10 @@ from muster.kernel.settings import CONTROLLER, DECLARED, EVERY_PROCESS, GROUPS
 TRANSACTION_LIMIT_MS = 2000
 PAGE_STATEMENT_LIMIT_MS = 5000
 PAGE_CONNECTION_AGE_S = 60
+_ISOLATION = r"-c default_transaction_isolation=read\ committed"
+"""An administrator may have set another for the role or the database, under which what writes beside others
+is refused and has to be asked again.
+"""
 REDIS_SOCKET = "redis+socket"
 REDIS_SCHEMES = frozenset({"redis", "rediss", REDIS_SOCKET})
 _USUAL_PORTS = {"http": 80, "https": 443}
@@ -179,10 +183,10 @@ def database(url: str, role: str) -> dict[str, Any]:
         limits = f"-c transaction_timeout={TRANSACTION_LIMIT_MS}"
         limits += f" -c idle_in_transaction_session_timeout={TRANSACTION_LIMIT_MS}"
         # What an administrator set for a database or a role cuts off what these bound already.
-        limits += " -c statement_timeout=0 -c lock_timeout=0"
+        limits += f" -c statement_timeout=0 -c lock_timeout=0 {_ISOLATION}"
         options["options"] = f"{options.get('options', '')} {limits}".strip()
     if role == "web":
-        limits = f"-c statement_timeout={PAGE_STATEMENT_LIMIT_MS}"
+        limits = f"-c statement_timeout={PAGE_STATEMENT_LIMIT_MS} {_ISOLATION}"
         options["options"] = f"{options.get('options', '')} {limits}".strip()
         for name, value in (("keepalives_idle", 10), ("keepalives_interval", 5), ("keepalives_count", 3)):
             options.setdefault(name, value)

@@ -6,6 +6,7 @@ import time
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
+from access.rest.problems import in_a_line
 from web.desks import Desk
 
 FELT_WITHIN_MS = 700
@@ -24,6 +25,8 @@ class Pulse:
         self._desk = Desk(0)
         self._asking: asyncio.Future[None] | None = None
         self._silent_until = 0.0
+        self.why = in_a_line(None)
+        """Why it did not beat the last time that it did not."""
 
     async def beats(self) -> bool:
         """True if the database answers within FELT_WITHIN_MS."""
@@ -36,6 +39,7 @@ class Pulse:
         await asyncio.wait({asked}, timeout=FELT_WITHIN_MS / 1000)
         if asked.done() and asked.exception() is None:
             return True
+        self.why = in_a_line(asked.exception() if asked.done() else None)
         self._desk.cut()
         self._silent_until = time.monotonic() + SILENT_FOR_MS / 1000
         return False

@@ -120,8 +120,8 @@ def by_topic(names: Iterable[tuple[str, str]]) -> str:
     return " · ".join(f"{middle_cut(topic)} {numbers}" if topic else numbers for topic, numbers in names)
 
 
-def some_of(names: list[str], number: int, shown: Callable[[str], str] = middle_cut) -> str:
-    """The first of so many names, long ones with their middles left out, and how many more there are."""
+def some_of(names: list[str], number: int, shown: Callable[[str], str]) -> str:
+    """The first of so many names, each as `shown` writes it, and how many more there are."""
     named = [shown(name) for name in names]
     more = number - len(named)
     return f"{', '.join(named)} and {count(more)} more" if more > 0 else listed(named)

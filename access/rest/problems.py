@@ -77,7 +77,18 @@ def why_unanswered(exception: BaseException | None) -> str:
         return TOOK_TOO_LONG
     if not isinstance(exception, _SILENT):
         return ""
-    return NO_CONNECTION_LEFT if any(words in str(exception) for words in _TOO_MANY) else SILENT_DATABASE
+    return NO_CONNECTION_LEFT if has_no_connection_left(exception) else SILENT_DATABASE
+
+
+def has_no_connection_left(exception: BaseException) -> bool:
+    """Whether PostgreSQL answers, and refuses one connection more."""
+    return any(words in str(exception) for words in _TOO_MANY)
+
+
+def in_a_line(exception: BaseException | None) -> str:
+    """What probes say of a database that is asked in vain, or does not answer at all."""
+    crowded = exception is not None and has_no_connection_left(exception)
+    return "the database has no connection left" if crowded else "the database does not answer"
 
 
 def is_of_another_schema(exception: BaseException | None) -> bool:

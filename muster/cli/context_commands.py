@@ -36,7 +36,7 @@ def add(session: Session, name: Name) -> None:
     }
     contexts.current = name
     contexts.write()
-    if before is not None:
+    if before is not None and before.get("url", "") != place.url:
         session.screen.note(f"{name} was {before.get('url', '')} until now.")
     session.screen.note(f"{name} is used from now on; it is kept in {contexts.path}.")
 

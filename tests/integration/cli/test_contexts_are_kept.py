@@ -23,6 +23,8 @@ def test_a_cluster_is_named_used_and_forgotten(web: WebProcess, nobody: Muster) 
     assert nobody.done("groups", "list", "--context", "night", *words).out == "departures\n"
     again = nobody.done("context", "add", "away", "--url", "https://far.example", "--token", "mst_away")
     assert "away was https://away.example until now." in again.err
+    same = nobody.done("context", "add", "away", "--url", "https://far.example", "--token", "mst_other")
+    assert "until now" not in same.err
     nobody.done("context", "use", "night")
     shown = nobody.done("context", "show")
     assert web.url in shown.out and "contexts.toml" in shown.out

@@ -6,11 +6,14 @@ import psycopg
 import pytest
 from django.db import OperationalError
 from django.db.utils import DatabaseErrorWrapper
+from django.test import RequestFactory
 from rest_framework.test import APIRequestFactory
 from structlog.testing import capture_logs
 
 from access.rest import problems
 from standalone.postgres import Postgres
+from web import health
+from web.pulse import Pulse
 
 
 def refused_by_postgresql(url: str, superuser: str, role: str) -> OperationalError:
@@ -45,3 +48,20 @@ def test_it_is_told_and_logged(fresh_database: str, postgres_server: Postgres) -
     [told] = logs
     assert (told["path"], told["log_level"]) == ("/api/v1/groups", "warning")
     assert "too many connections" in told["error"] and "s3" not in told["error"]
+
+
+async def test_probes_tell_it_from_a_database_that_is_silent(
+    fresh_database: str, postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = refused_by_postgresql(fresh_database, postgres_server.superuser_url(), "probed")
+
+    def refuse(*_: object) -> None:
+        raise refused
+
+    monkeypatch.setattr(Pulse, "_ask", refuse)
+    pulse = Pulse()
+    assert not await pulse.beats() and pulse.why == "the database has no connection left"
+    await pulse.close()
+    monkeypatch.setattr(health, "_looked_at", refuse)
+    answer = health.readyz(RequestFactory().get("/readyz"))
+    assert (answer.status_code, answer.content) == (503, b"the database has no connection left\n")

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from config import environment
 from runtime import cluster
 from runtime.postgres import Postgres, PostgresLink, open_connection
 from tests.conformance.databases import LANES
@@ -42,6 +43,14 @@ def test_a_statement_of_a_node_takes_its_time(bounded: str) -> None:
     found = {name: link.call(partial(shown, name)) for name in (*LIMITS, "transaction_isolation")}
     link.close()
     assert found == dict.fromkeys(LIMITS, "0") | {"transaction_isolation": "read committed"}
+
+
+@pytest.mark.parametrize("role", ["web", "worker"])
+def test_pages_and_workers_write_beside_each_other_whatever_is_the_default(bounded: str, role: str) -> None:
+    settings = environment.database(bounded, role)
+    stated = {name: settings["OPTIONS"][name] for name in ("options", "application_name")}
+    with psycopg.connect(bounded, **stated) as connection:
+        assert shown("transaction_isolation", connection) == "read committed"
 
 
 def test_who_listens_may_hear_nothing_for_long(bounded: str) -> None:

@@ -86,13 +86,15 @@ def test_node_and_worker_bound_every_transaction(role: str) -> None:
     options = environment.database("postgresql://127.0.0.1/orders", role)["OPTIONS"]["options"]
     assert options == (
         "-c transaction_timeout=2000 -c idle_in_transaction_session_timeout=2000"
-        " -c statement_timeout=0 -c lock_timeout=0"
+        r" -c statement_timeout=0 -c lock_timeout=0 -c default_transaction_isolation=read\ committed"
     )
 
 
 def test_web_bounds_every_statement_and_keeps_its_connections() -> None:
     entry = environment.database("postgresql://127.0.0.1/orders?options=-c%20work_mem%3D8MB", "web")
-    assert entry["OPTIONS"]["options"] == "-c work_mem=8MB -c statement_timeout=5000"
+    assert entry["OPTIONS"]["options"] == (
+        r"-c work_mem=8MB -c statement_timeout=5000 -c default_transaction_isolation=read\ committed"
+    )
     assert entry["OPTIONS"]["tcp_user_timeout"] == 25_000
     assert entry["CONN_MAX_AGE"] == 60
 

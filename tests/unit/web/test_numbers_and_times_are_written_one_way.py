@@ -86,9 +86,9 @@ def test_partitions_are_listed_by_the_topics_that_are_named() -> None:
 
 def test_some_of_many_are_named_and_the_rest_counted_once() -> None:
     names = ["orders-0", "orders-1", "clicks-2"]
-    assert some_of(names, 3) == "orders-0, orders-1 and clicks-2"
-    assert some_of(names, 8) == "orders-0, orders-1, clicks-2 and 5 more"
-    assert some_of(["w" * 249], 1) == f"{'w' * 26}…{'w' * 13}"
+    assert some_of(names, 3, middle_cut) == "orders-0, orders-1 and clicks-2"
+    assert some_of(names, 8, middle_cut) == "orders-0, orders-1, clicks-2 and 5 more"
+    assert some_of(["w" * 249], 1, middle_cut) == f"{'w' * 26}…{'w' * 13}"
 
 
 def test_where_ids_have_no_room_their_ends_are_kept() -> None:
