@@ -43,6 +43,8 @@ PUBLIC_ROOM = Path("/var/tmp")
 DATA_PREFIX = "muster-postgres-"
 # As root the home names the data folder, and the data folder names the home.
 POINTER, BACK_POINTER = "postgres.folder", "home"
+BEGUN = "postgres.begun"
+"""Beside the password: this home has had data."""
 PID_FILE = "postmaster.pid"
 # What initdb, the schema and the first log of it take.
 DATA_NEEDS_BYTES = 64 << 20
@@ -147,11 +149,21 @@ class Postgres(Embedded):
             self.port = free_ports(1)[0]
 
     def prepare(self) -> None:
-        """Make the data directory if there is none, clear what a killed run left."""
+        """Make the data directory if there was none, clear what a killed run left.
+
+        Raises StartError where there was one.
+        """
         self.settle()
+        begun = self.home / "secrets" / BEGUN
+        if begun.exists() and not self.data.exists():
+            raise StartError(
+                f"PostgreSQL's data lay in {self.data} and is gone: "
+                f"put it back there, or delete {begun} to begin without data."
+            )
         self._own(self.folder)
         if not self.data.exists():
             self._initialise()
+        begun.touch(mode=0o600)
         self._end_survivor()
         make_socket_folder(self.socket_folder)
         self._own(self.socket_folder)
@@ -192,6 +204,7 @@ class Postgres(Embedded):
             for path in (self.socket_folder, folder):
                 shutil.rmtree(path, ignore_errors=True)
         (self.home / POINTER).unlink(missing_ok=True)
+        (self.home / "secrets" / BEGUN).unlink(missing_ok=True)
 
     # --- doors ----------------------------------------------------------------------------------------------
 

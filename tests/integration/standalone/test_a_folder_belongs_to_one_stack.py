@@ -125,6 +125,23 @@ def test_data_that_was_not_brought_along_is_not_begun_anew(tmp_path: Path) -> No
     assert not server.folder.exists()
 
 
+def test_a_home_whose_data_alone_is_gone_begins_no_other(home: Path, tmp_path: Path) -> None:
+    server = Postgres(home, throw_away=True)
+    server.prepare()
+    shutil.move(server.data, tmp_path / "kept")
+    with pytest.raises(StartError, match=f"data lay in {server.data} and is gone: put it back"):
+        Postgres(home, throw_away=True).prepare()
+    assert not server.data.exists()
+    shutil.move(tmp_path / "kept", server.data)
+    again = Postgres(home, throw_away=True)
+    again.prepare()
+    again.remove()
+    # Who deletes all of it begins anew.
+    anew = Postgres(home, throw_away=True)
+    anew.prepare()
+    anew.remove()
+
+
 @as_root
 def test_data_whose_home_is_on_a_disk_that_is_away_stays(tmp_path: Path) -> None:
     away = Path("/var/lib") / tmp_path.name / "away"
