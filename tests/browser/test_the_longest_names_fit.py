@@ -1,6 +1,7 @@
 """Names of 249 letters, groups of many partitions and of several topics fit every page that shows them."""
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Open
 from tests.browser.test_pages_in_chromium import BASICS, FITS, live, looks, width_of
@@ -92,3 +93,25 @@ def test_on_a_telephone_the_name_of_a_group_is_cut_after_what_is_wrong_with_it(o
         shown = page.locator(f".roll [title={name}] b")
         # A hundredth of a pixel less than it needs, and a browser cuts off two letters.
         assert shown.evaluate(LACKS) < 0.01, name
+
+
+LAST_LETTER_IS_SEEN = """cell => {
+  const letters = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  let last;
+  while (letters.nextNode()) if (letters.currentNode.data.trim()) last = letters.currentNode;
+  const range = document.createRange();
+  range.setStart(last, last.length - 1);
+  range.setEnd(last, last.length);
+  return range.getBoundingClientRect().right <= cell.getBoundingClientRect().right;
+}"""
+
+
+def test_topics_that_differ_at_their_ends_are_told_apart_on_a_phone(open_page: Open) -> None:
+    cast.one_night(groups=1)
+    for number in range(3):
+        cast.add_topic(f"events.of-some-service-{number:05d}", 1, [(1, 2)])
+    page = open_page("/topics/?q=of-some", width=390)
+    names = page.locator("#list tbody th")
+    expect(names).to_have_count(3)
+    assert [name.evaluate(LAST_LETTER_IS_SEEN) for name in names.all()] == [True] * 3
+    expect(page.get_by_role("link", name="events.of-some-service-00002", exact=True)).to_be_visible()
