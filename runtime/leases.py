@@ -91,6 +91,7 @@ class LeaseKeeper:
         self._sent_at: Instant | None = None
         self._renewed_at: Instant | None = None
         self._failed_renewals = 0
+        self._trouble = ""
         self._renewing_since: Instant | None = None
         self._look_now = asyncio.Event()
         self._looked_at = clock()
@@ -266,11 +267,13 @@ class LeaseKeeper:
             if self._failed_renewals % TRIES_A_LINE == 0:
                 log.warning("session connection lost", error=str(error), tries=self._failed_renewals)
             self._failed_renewals += 1
+            self._trouble = str(error)
             await asyncio.sleep(RECONNECT_S)
             return None
         finally:
             self._sent_at = None
         self._failed_renewals = 0
+        self._trouble = ""
         if look.renewals is not None:
             self._freshness.confirm(sent_at)
             self._count_renewal()
@@ -334,9 +337,19 @@ class LeaseKeeper:
         self._freshness.freeze()
         self._frozen_since = now
         metrics.frozen.set(1)
-        log.warning("frozen", age_ms=self._freshness.age_ms)
+        log.warning("frozen", age_ms=self._freshness.age_ms, why=self._why_frozen(now))
         for service in self.running():
             service.freeze()
+
+    def _why_frozen(self, now: Instant) -> str:
+        """What an operator is to look at: the database, who holds a lock there, or this machine."""
+        if self._trouble:
+            return f"renewals fail: {self._trouble}"
+        if self._sent_at is not None:
+            return f"a renewal has had no answer for {elapsed_ms(self._sent_at, now)} ms"
+        if self._renewed_at is None:
+            return "this process has not renewed yet"
+        return "no renewal was sent: this process stood still"
 
     def _thaw(self) -> None:
         late_ms = 0 if self._frozen_since is None else elapsed_ms(self._frozen_since, self._clock())

@@ -202,6 +202,25 @@ async def test_a_stop_is_given_back_though_a_lane_woke_up_first(node: Node) -> N
     assert sum(node.service.given_back_ms) >= LEASE_TTL_MS + 2_000
 
 
+async def test_a_node_that_freezes_says_why(node: Node) -> None:
+    with capture_logs() as logs:
+        await node.renewed()
+        await node.until(lambda: node.keeper._sent_at is None)
+        # Nobody moves but the clock: the node's own loop has stood still.
+        node.at += LEASE_TTL_MS
+        node.keeper.watch(node.now())
+        await node.renewed()
+        tries = node.database.refused
+        node.database.leave()
+        await node.until(lambda: node.database.refused > tries)
+        node.at += LEASE_TTL_MS
+        node.keeper.watch(node.now())
+    assert [line["why"] for line in logs if line["event"] == "frozen"] == [
+        "no renewal was sent: this process stood still",
+        "renewals fail: nobody is there",
+    ]
+
+
 async def test_time_that_a_thaw_gives_back_is_not_given_twice(node: Node) -> None:
     node.database.leave()
     node.at += LEASE_TTL_MS
