@@ -115,3 +115,19 @@ def test_topics_that_differ_at_their_ends_are_told_apart_on_a_phone(open_page: O
     expect(names).to_have_count(3)
     assert [name.evaluate(LAST_LETTER_IS_SEEN) for name in names.all()] == [True] * 3
     expect(page.get_by_role("link", name="events.of-some-service-00002", exact=True)).to_be_visible()
+
+
+LINES = """cell => {
+  const held = document.createRange();
+  held.selectNodeContents(cell);
+  return new Set([...held.getClientRects()].map((one) => Math.round(one.top))).size;
+}"""
+
+
+def test_a_note_on_a_partition_is_broken_between_its_words(open_page: Open) -> None:
+    """As at 200 % of a common window: it gave way to the name, letter by letter."""
+    cast.one_night(groups=1)
+    page = open_page("/topics/flights/", width=720)
+    note = page.get_by_role("cell", name="under-replicated", exact=True).first
+    expect(note).to_be_visible()
+    assert note.evaluate(LINES) <= 2

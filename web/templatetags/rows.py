@@ -71,7 +71,7 @@ _LISTED = (
     '{leader}</td><td class="wrap">{reps}</td><td class="num" data-live>{in_sync}</td>'
     '<td class="id far">{isr}</td><td class="num mid">{since}</td><td class="num wide" data-live>{epoch}</td>'
     '<td class="num far" data-live>{version}</td><td class="num mid" data-live>{end}</td>'
-    '<td class="num wide" data-live>{size}</td><td class="say wrap mid{words}">{note}</td></tr>\n'
+    '<td class="num wide" data-live>{size}</td><td class="say wrap words mid{words}">{note}</td></tr>\n'
 )
 _NO_LEADER = mark_safe('<b class="t-bad">none</b>')
 _REPS = '<span class="reps" role="img" aria-label="{}">{}</span>'
