@@ -1,7 +1,8 @@
 """This room writes: tables of PostgreSQL through JDBC."""
 
-from collections.abc import Mapping
-from contextlib import suppress
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Final, LiteralString
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from uuid import uuid4
@@ -21,6 +22,13 @@ _EMPTIED: Final[LiteralString] = "DELETE FROM {table}"
 
 _FILLED: Final[LiteralString] = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {beside}"
 _DROPPED: Final[LiteralString] = "DROP TABLE IF EXISTS {beside}"
+
+_UNBOUNDED: Final[LiteralString] = "SET LOCAL idle_in_transaction_session_timeout = 0"
+_CLAIMED: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtext(%s))"
+_IS_FREE: Final[LiteralString] = "SELECT pg_try_advisory_xact_lock(hashtext(%s))"
+_BESIDE: Final[LiteralString] = (
+    "SELECT relname FROM pg_class WHERE relkind = 'r' AND pg_table_is_visible(oid) AND relname ~ %s"
+)
 
 
 def jdbc_options(database_url: str) -> dict[str, str]:
@@ -49,29 +57,56 @@ def replace_table(frame: DataFrame, database_url: str, table: str) -> None:
     """Make `table` hold exactly `frame`; a job that runs twice leaves what it left the first time.
 
     Spark writes beside it, from many tasks; then it is replaced at once. Whoever reads it meets the rows of
-    before or those of now, and a job that fails, or is killed, leaves it as it was.
+    before or those of now, and a job that fails, or is killed, leaves it as it was. What one that was killed
+    left beside it the next one drops.
     """
+    _sweep(database_url, table)
     beside = f"{table}_{uuid4().hex[:8]}"
     names = {
         "table": sql.Identifier(table),
         "beside": sql.Identifier(beside),
         "columns": sql.SQL(", ").join(map(sql.Identifier, frame.columns)),
     }
-    try:
-        (
-            frame.write.format("jdbc")
-            .options(**jdbc_options(database_url))
-            .option("dbtable", beside)
-            .option("batchsize", str(ROWS_IN_A_BATCH))
-            .mode("error")
-            .save()
-        )
-        _run(database_url, names, _MADE, _KEPT, _EMPTIED, _FILLED, _DROPPED)
-    except BaseException:
-        # If the database is gone, what went wrong says more than that nothing could be cleared away.
-        with suppress(psycopg.Error):
-            _run(database_url, names, _DROPPED)
-        raise
+    with _claimed(database_url, beside):
+        try:
+            (
+                frame.write.format("jdbc")
+                .options(**jdbc_options(database_url))
+                .option("dbtable", beside)
+                .option("batchsize", str(ROWS_IN_A_BATCH))
+                .mode("error")
+                .save()
+            )
+            _run(database_url, names, _MADE, _KEPT, _EMPTIED, _FILLED, _DROPPED)
+        except BaseException:
+            # If the database is gone, what went wrong says more than that nothing could be cleared away.
+            with suppress(psycopg.Error):
+                _run(database_url, names, _DROPPED)
+            raise
+
+
+@contextmanager
+def _claimed(database_url: str, beside: str) -> Iterator[None]:
+    """While it lasts everybody sees that somebody writes there; it ends with this process at the latest.
+
+    The lock is a transaction's, which a pooler leaves on one connection; without a snapshot it holds up no
+    vacuum.
+    """
+    with psycopg.connect(database_url) as connection:
+        connection.execute(_UNBOUNDED)
+        connection.execute(_CLAIMED, (beside,))
+        yield
+
+
+def _sweep(database_url: str, table: str) -> None:
+    """Drop what lies beside `table` and nobody writes."""
+    with psycopg.connect(database_url) as connection:
+        found = connection.execute(_BESIDE, (f"^{re.escape(table)}_[0-9a-f]{{8}}$",)).fetchall()
+    for (beside,) in found:
+        # What somebody else's role left is not ours to drop, and no reason not to begin.
+        with suppress(psycopg.errors.InsufficientPrivilege), psycopg.connect(database_url) as connection:
+            if connection.execute(_IS_FREE, (beside,)).fetchone() == (True,):
+                connection.execute(sql.SQL(_DROPPED).format(beside=sql.Identifier(beside)))
 
 
 def _run(database_url: str, names: Mapping[str, sql.Composable], *statements: LiteralString) -> None:

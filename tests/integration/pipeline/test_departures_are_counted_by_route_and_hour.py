@@ -163,3 +163,24 @@ def test_what_is_counted_goes_to_the_column_of_its_name_wherever_that_stands(
     with psycopg.connect(fresh_database) as connection:
         stored = connection.execute(f"SELECT scheduled, departures FROM {ROUTE_HOUR_TABLE}").fetchall()
     assert stored == [(2, 1)]
+
+
+def test_what_a_job_that_was_killed_left_beside_the_table_is_dropped_by_the_next(
+    spark: "SparkSession", fresh_database: str
+) -> None:
+    """But not what another one writes now, nor a table that only begins like that."""
+    from pipeline.schemas import ROUTE_HOUR, ROUTE_HOUR_TABLE
+    from pipeline.sinks import _claimed, replace_table
+
+    left, written, others = (f"{ROUTE_HOUR_TABLE}_{end}" for end in ("0badcafe", "0badf00d", "archive"))
+    with psycopg.connect(fresh_database) as connection:
+        for name in (left, written, others):
+            connection.execute(f"CREATE TABLE {name} (hour integer)")
+    one = spark.createDataFrame([("EWR", "IAH", 10, 2, 1, 4.0)], ROUTE_HOUR)
+    like = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'pipeline%'"
+    with psycopg.connect(fresh_database, autocommit=True) as looker:
+        with _claimed(fresh_database, written):
+            replace_table(one, fresh_database, ROUTE_HOUR_TABLE)
+            assert {name for (name,) in looker.execute(like)} == {ROUTE_HOUR_TABLE, written, others}
+        replace_table(one, fresh_database, ROUTE_HOUR_TABLE)
+        assert {name for (name,) in looker.execute(like)} == {ROUTE_HOUR_TABLE, others}
