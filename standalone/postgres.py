@@ -43,8 +43,6 @@ PUBLIC_ROOM = Path("/var/tmp")
 DATA_PREFIX = "muster-postgres-"
 # As root the home names the data folder, and the data folder names the home.
 POINTER, BACK_POINTER = "postgres.folder", "home"
-BEGUN = "postgres.begun"
-"""Beside the password: this home has had data."""
 PID_FILE = "postmaster.pid"
 # What initdb, the schema and the first log of it take.
 DATA_NEEDS_BYTES = 64 << 20
@@ -111,6 +109,11 @@ class Postgres(Embedded):
         return folder
 
     @property
+    def _begun(self) -> Path:
+        """Beside the password: there once this home has had data."""
+        return self.home / "secrets" / "postgres.begun"
+
+    @property
     def data(self) -> Path:
         """PostgreSQL's data directory."""
         return self.folder / "data"
@@ -142,6 +145,9 @@ class Postgres(Embedded):
                 f"PostgreSQL's data lay in {gone}, as {self.home / POINTER} says, and is gone: "
                 f"put it back there, or delete {self.home / POINTER} to begin without data."
             )
+        if found is None:
+            # Nothing, or nothing any more, says where data lies: whoever deleted that begins without.
+            self._begun.unlink(missing_ok=True)
         self.folder = found or self._make_folder()
         if self.user:
             _sweep_forgotten()
@@ -154,16 +160,15 @@ class Postgres(Embedded):
         Raises StartError where there was one.
         """
         self.settle()
-        begun = self.home / "secrets" / BEGUN
-        if begun.exists() and not self.data.exists():
+        if self._begun.exists() and not self.data.exists():
             raise StartError(
                 f"PostgreSQL's data lay in {self.data} and is gone: "
-                f"put it back there, or delete {begun} to begin without data."
+                f"put it back there, or delete {self._begun} to begin without data."
             )
         self._own(self.folder)
         if not self.data.exists():
             self._initialise()
-        begun.touch(mode=0o600)
+        self._begun.touch(mode=0o600)
         self._end_survivor()
         make_socket_folder(self.socket_folder)
         self._own(self.socket_folder)
@@ -204,7 +209,7 @@ class Postgres(Embedded):
             for path in (self.socket_folder, folder):
                 shutil.rmtree(path, ignore_errors=True)
         (self.home / POINTER).unlink(missing_ok=True)
-        (self.home / "secrets" / BEGUN).unlink(missing_ok=True)
+        self._begun.unlink(missing_ok=True)
 
     # --- doors ----------------------------------------------------------------------------------------------
 

@@ -173,6 +173,8 @@ def test_a_copy_of_a_home_neither_shares_nor_deletes_the_data_of_its_original(
         remove(tmp_path / "copy")
     assert original.data.exists()
     (tmp_path / "copy" / postgres.POINTER).unlink()
+    # As it was told that it may.
+    Postgres(tmp_path / "copy", throw_away=True).prepare()
     remove(tmp_path / "copy")
     assert original.data.exists()
     original.remove()
