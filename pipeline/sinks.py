@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Final, LiteralString
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from uuid import uuid4
@@ -23,7 +23,11 @@ _EMPTIED: Final[LiteralString] = "DELETE FROM {table}"
 _FILLED: Final[LiteralString] = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {beside}"
 _DROPPED: Final[LiteralString] = "DROP TABLE IF EXISTS {beside}"
 
-_UNBOUNDED: Final[LiteralString] = "SET LOCAL idle_in_transaction_session_timeout = 0"
+_LIMITS: Final[tuple[LiteralString, ...]] = (
+    "SET LOCAL idle_in_transaction_session_timeout = 0",
+    "SET LOCAL transaction_timeout = 0",
+)
+"""An administrator may have set others, which would end the claim of a job that takes its time."""
 _CLAIMED: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtext(%s))"
 _IS_FREE: Final[LiteralString] = "SELECT pg_try_advisory_xact_lock(hashtext(%s))"
 _BESIDE: Final[LiteralString] = (
@@ -92,8 +96,9 @@ def _claimed(database_url: str, beside: str) -> Iterator[None]:
     The lock is a transaction's, which a pooler leaves on one connection; without a snapshot it holds up no
     vacuum.
     """
-    with psycopg.connect(database_url) as connection:
-        connection.execute(_UNBOUNDED)
+    with closing(psycopg.connect(database_url)) as connection:
+        for limit in _LIMITS:
+            connection.execute(limit)
         connection.execute(_CLAIMED, (beside,))
         yield
 
