@@ -52,9 +52,12 @@ def test_a_broker_is_drained_and_filled_again(page: Page, cluster: Cluster, drai
 def ask(page: Page, link: str, button: str, reason: str) -> None:
     """From the plan's page by the form back to the plan's page."""
     page.locator("#actions").get_by_role("link", name=link).click()
-    if page.get_by_role("button", name="Show what would come of it").is_visible():
-        page.get_by_role("button", name="Show what would come of it").click()
-    page.locator("#would-be").wait_for()
+    would_be, show = page.locator("#would-be"), page.get_by_role("button", name="Show what would come of it")
+    # The form may not be there yet; only some have to be asked first.
+    would_be.or_(show).first.wait_for()
+    if show.is_visible():
+        show.click()
+    would_be.wait_for()
     assert fits(page)
     fill(page, "reason", reason)
     page.get_by_role("button", name=button).click()
