@@ -12,6 +12,8 @@ from psycopg import sql
 from pyspark.sql import DataFrame
 
 ROWS_IN_A_BATCH = 5_000
+_MARK: Final = "_beside_"
+"""Nobody names a copy of his own like that."""
 
 _MADE: Final[LiteralString] = "CREATE TABLE IF NOT EXISTS {table} (LIKE {beside})"
 _KEPT: Final[LiteralString] = "LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"
@@ -23,6 +25,8 @@ _EMPTIED: Final[LiteralString] = "DELETE FROM {table}"
 _FILLED: Final[LiteralString] = "INSERT INTO {table} ({columns}) SELECT {columns} FROM {beside}"
 _DROPPED: Final[LiteralString] = "DROP TABLE IF EXISTS {beside}"
 
+_COMMITTED: Final[LiteralString] = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+"""What a job waited for it is to see; an administrator may have set another level."""
 _LIMITS: Final[tuple[LiteralString, ...]] = (
     "SET LOCAL idle_in_transaction_session_timeout = 0",
     "SET LOCAL transaction_timeout = 0",
@@ -30,6 +34,7 @@ _LIMITS: Final[tuple[LiteralString, ...]] = (
 """An administrator may have set others, which would end the claim of a job that takes its time."""
 _CLAIMED: Final[LiteralString] = "SELECT pg_advisory_xact_lock(hashtext(%s))"
 _IS_FREE: Final[LiteralString] = "SELECT pg_try_advisory_xact_lock(hashtext(%s))"
+_SOON: Final[LiteralString] = "SET LOCAL lock_timeout = '1s'"
 _BESIDE: Final[LiteralString] = (
     "SELECT relname FROM pg_class WHERE relkind = 'r' AND pg_table_is_visible(oid) AND relname ~ %s"
 )
@@ -65,7 +70,7 @@ def replace_table(frame: DataFrame, database_url: str, table: str) -> None:
     left beside it the next one drops.
     """
     _sweep(database_url, table)
-    beside = f"{table}_{uuid4().hex[:8]}"
+    beside = f"{table}{_MARK}{uuid4().hex[:8]}"
     names = {
         "table": sql.Identifier(table),
         "beside": sql.Identifier(beside),
@@ -81,7 +86,7 @@ def replace_table(frame: DataFrame, database_url: str, table: str) -> None:
                 .mode("error")
                 .save()
             )
-            _run(database_url, names, _MADE, _KEPT, _EMPTIED, _FILLED, _DROPPED)
+            _run(database_url, names, _COMMITTED, _MADE, _KEPT, _EMPTIED, _FILLED, _DROPPED)
         except BaseException:
             # If the database is gone, what went wrong says more than that nothing could be cleared away.
             with suppress(psycopg.Error):
@@ -93,23 +98,25 @@ def replace_table(frame: DataFrame, database_url: str, table: str) -> None:
 def _claimed(database_url: str, beside: str) -> Iterator[None]:
     """While it lasts everybody sees that somebody writes there; it ends with this process at the latest.
 
-    The lock is a transaction's, which a pooler leaves on one connection; without a snapshot it holds up no
-    vacuum.
+    The lock is a transaction's, which a pooler leaves on one connection. The last of these statements has no
+    snapshot, with which the claim would hold up vacuum.
     """
     with closing(psycopg.connect(database_url)) as connection:
+        connection.execute(_COMMITTED)
+        connection.execute(_CLAIMED, (beside,))
         for limit in _LIMITS:
             connection.execute(limit)
-        connection.execute(_CLAIMED, (beside,))
         yield
 
 
 def _sweep(database_url: str, table: str) -> None:
     """Drop what lies beside `table` and nobody writes."""
     with psycopg.connect(database_url) as connection:
-        found = connection.execute(_BESIDE, (f"^{re.escape(table)}_[0-9a-f]{{8}}$",)).fetchall()
+        found = connection.execute(_BESIDE, (f"^{re.escape(table + _MARK)}[0-9a-f]{{8}}$",)).fetchall()
     for (beside,) in found:
-        # What somebody else's role left is not ours to drop, and no reason not to begin.
-        with suppress(psycopg.errors.InsufficientPrivilege), psycopg.connect(database_url) as connection:
+        # What somebody else's role left, reads or has a view of stays: it is no reason not to begin.
+        with suppress(psycopg.Error), psycopg.connect(database_url) as connection:
+            connection.execute(_SOON)
             if connection.execute(_IS_FREE, (beside,)).fetchone() == (True,):
                 connection.execute(sql.SQL(_DROPPED).format(beside=sql.Identifier(beside)))
 

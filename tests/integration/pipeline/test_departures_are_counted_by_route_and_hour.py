@@ -168,19 +168,48 @@ def test_what_is_counted_goes_to_the_column_of_its_name_wherever_that_stands(
 def test_what_a_job_that_was_killed_left_beside_the_table_is_dropped_by_the_next(
     spark: "SparkSession", fresh_database: str
 ) -> None:
-    """But not what another one writes now, nor a table that only begins like that."""
+    """But not what another one writes now, nor a copy that somebody made."""
     from pipeline.schemas import ROUTE_HOUR, ROUTE_HOUR_TABLE
     from pipeline.sinks import _claimed, replace_table
 
-    left, written, others = (f"{ROUTE_HOUR_TABLE}_{end}" for end in ("0badcafe", "0badf00d", "archive"))
+    left, written, copy = (
+        f"{ROUTE_HOUR_TABLE}{end}" for end in ("_beside_0badcafe", "_beside_0badf00d", "_20261127")
+    )
     with psycopg.connect(fresh_database) as connection:
-        for name in (left, written, others):
+        for name in (left, written, copy):
             connection.execute(f"CREATE TABLE {name} (hour integer)")
     one = spark.createDataFrame([("EWR", "IAH", 10, 2, 1, 4.0)], ROUTE_HOUR)
     like = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'pipeline%'"
     with psycopg.connect(fresh_database, autocommit=True) as looker:
         with _claimed(fresh_database, written):
             replace_table(one, fresh_database, ROUTE_HOUR_TABLE)
-            assert {name for (name,) in looker.execute(like)} == {ROUTE_HOUR_TABLE, written, others}
+            assert {name for (name,) in looker.execute(like)} == {ROUTE_HOUR_TABLE, written, copy}
         replace_table(one, fresh_database, ROUTE_HOUR_TABLE)
-        assert {name for (name,) in looker.execute(like)} == {ROUTE_HOUR_TABLE, others}
+        assert {name for (name,) in looker.execute(like)} == {ROUTE_HOUR_TABLE, copy}
+
+
+def test_a_job_claims_what_it_writes_and_holds_up_no_vacuum(
+    spark: "SparkSession", fresh_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever an administrator has set for the database."""
+    from pipeline import sinks
+    from pipeline.schemas import ROUTE_HOUR, ROUTE_HOUR_TABLE
+
+    name = fresh_database.rpartition("/")[2]
+    with psycopg.connect(fresh_database, autocommit=True) as administrator:
+        administrator.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
+        administrator.execute(f"ALTER DATABASE {name} SET idle_in_transaction_session_timeout = '100ms'")
+        administrator.execute(f"ALTER DATABASE {name} SET transaction_timeout = '2s'")
+    claims: list[tuple[Any, ...]] = []
+    run = sinks._run
+
+    def look_and_run(*stated: Any) -> None:
+        with psycopg.connect(fresh_database) as looker:
+            held = "SELECT backend_xmin FROM pg_locks JOIN pg_stat_activity USING (pid)"
+            claims.extend(looker.execute(f"{held} WHERE locktype = 'advisory' AND granted").fetchall())
+        run(*stated)
+
+    monkeypatch.setattr(sinks, "_run", look_and_run)
+    one = spark.createDataFrame([("EWR", "IAH", 10, 2, 1, 4.0)], ROUTE_HOUR)
+    sinks.replace_table(one, fresh_database, ROUTE_HOUR_TABLE)
+    assert claims == [(None,)]
