@@ -52,13 +52,12 @@ class Later:
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.discard(done)
             self._waiting_bytes -= size_bytes
-            if done.cancelled():
-                if reply.is_wanted and not self._is_stopped:
-                    # What it waited for was given up: no answer behind it could ever leave.
-                    log.error("an answer was given up", peer=reply.peer)
-                    reply.hang_up("our own mistake")
-            elif done.exception() is not None:
+            if not done.cancelled() and done.exception() is not None:
                 log.error("an answer failed", peer=reply.peer, exc_info=done.exception())
+                reply.hang_up("our own mistake")
+            elif reply.pieces is None and reply.is_wanted and not self._is_stopped:
+                # No answer behind it could ever leave.
+                log.error("an answer was given up", peer=reply.peer)
                 reply.hang_up("our own mistake")
 
         task.add_done_callback(ended)

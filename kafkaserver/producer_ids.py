@@ -45,6 +45,7 @@ class ProducerIds:
         self._block = ProducerIdBlock(0, 0)
         self._refill: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_over = False
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """A fresh producer id with epoch 0; transactions are not served. Raises MalformedFrame."""
@@ -60,6 +61,7 @@ class ProducerIds:
 
     def cancel(self) -> None:
         """Wait for no block any more; the connections are about to close."""
+        self._is_over = True
         for task in (*self._tasks, *([self._refill] if self._refill else [])):
             task.cancel()
 
@@ -71,6 +73,8 @@ class ProducerIds:
             self._tasks.discard(done)
             if not done.cancelled() and done.exception() is not None:
                 log.error("producer_id_failed", peer=reply.peer, exc_info=done.exception())
+            if reply.pieces is None and not self._is_over:
+                # No answer behind it could ever leave.
                 reply.hang_up("our own mistake")
 
         task.add_done_callback(ended)
