@@ -11,7 +11,7 @@ _LOG = r"(web|redis|postgres|supervisor|setup|pipeline|(node|worker|broker)-\d+|
 # The names that may lie in each folder; one stranger, and the folder is somebody's.
 _INSIDE = {
     "log": _LOG,
-    "secrets": r"\.?(database_url|redis_url|secret_key|postgres|broker-\d+)(\.\d+)?",
+    "secrets": r"\.?(database_url|redis_url|secret_key|postgres(\.begun)?|broker-\d+)(\.\d+)?",
     "run": r"\.?supervisor\.(conf|pid|sock)(\.\d+)?",
     "redis": r"\.?(redis\.conf|dump\.rdb)(\.\d+)?",
     "postgres": r"data|data\.new|socket|password",

@@ -145,9 +145,20 @@ class Postgres(Embedded):
                 f"PostgreSQL's data lay in {gone}, as {self.home / POINTER} says, and is gone: "
                 f"put it back there, or delete {self.home / POINTER} to begin without data."
             )
+        pointer = self.home / POINTER
+        if found is None and pointer.exists() and self._begun.exists():
+            raise StartError(
+                f"{pointer} does not say where PostgreSQL's data lies: write that folder into it, "
+                f"or delete {pointer} to begin without data."
+            )
         if found is None:
-            # Nothing, or nothing any more, says where data lies: whoever deleted that begins without.
+            # Nothing says any more where data lies: whoever deleted that begins without.
             self._begun.unlink(missing_ok=True)
+        elif self._begun.exists() and not (found / "data").exists():
+            raise StartError(
+                f"PostgreSQL's data lay in {found / 'data'} and is gone: "
+                f"put it back there, or delete {self._begun} to begin without data."
+            )
         self.folder = found or self._make_folder()
         if self.user:
             _sweep_forgotten()
@@ -155,16 +166,8 @@ class Postgres(Embedded):
             self.port = free_ports(1)[0]
 
     def prepare(self) -> None:
-        """Make the data directory if there was none, clear what a killed run left.
-
-        Raises StartError where there was one.
-        """
+        """Make the data directory if there is none, clear what a killed run left."""
         self.settle()
-        if self._begun.exists() and not self.data.exists():
-            raise StartError(
-                f"PostgreSQL's data lay in {self.data} and is gone: "
-                f"put it back there, or delete {self._begun} to begin without data."
-            )
         self._own(self.folder)
         if not self.data.exists():
             self._initialise()

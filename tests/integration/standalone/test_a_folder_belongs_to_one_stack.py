@@ -143,6 +143,22 @@ def test_a_home_whose_data_alone_is_gone_begins_no_other(home: Path, tmp_path: P
 
 
 @as_root
+def test_a_pointer_that_names_nothing_costs_nobody_the_data(tmp_path: Path) -> None:
+    """As one that a full disk or the end of a machine left empty."""
+    home = tmp_path / "home"
+    server = Postgres(home, throw_away=True)
+    server.prepare()
+    (home / postgres.POINTER).write_text("", encoding="utf-8")
+    with pytest.raises(StartError, match="does not say where PostgreSQL's data lies"):
+        Postgres(home, throw_away=True).prepare()
+    assert server.data.exists()
+    (home / postgres.POINTER).write_text(str(server.folder), encoding="utf-8")
+    again = Postgres(home, throw_away=True)
+    again.prepare()
+    again.remove()
+
+
+@as_root
 def test_data_whose_home_is_on_a_disk_that_is_away_stays(tmp_path: Path) -> None:
     away = Path("/var/lib") / tmp_path.name / "away"
     server, another = (
