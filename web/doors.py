@@ -65,7 +65,7 @@ class HttpDoor:
             return await _say(send, 200, b"live\n", "text/plain")
         began, body = time.monotonic(), b""
         if path == "/readyz" and not await self._pulse.beats():
-            return await _say(send, 503, f"{self._pulse.why}\n".encode(), "text/plain")
+            return await _say(send, 503, b"the database does not answer\n", "text/plain")
         try:
             body = await self._bodies.read(scope, receive, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
             said = await self._at_a_desk(scope, body)

@@ -12,7 +12,7 @@ from rest_framework.exceptions import AuthenticationFailed, Throttled
 
 from access.grants import Operation
 from access.rest.authentication import prove
-from access.rest.problems import in_a_line, problem_response
+from access.rest.problems import has_no_connection_left, problem_response
 from access.service import user_may
 from muster.kernel.error_codes import ErrorCode
 from runtime.schema import why_unknown
@@ -34,7 +34,11 @@ def readyz(request: HttpRequest) -> HttpResponse:
     try:
         ready, said = _looked_at()
     except DatabaseError as error:
-        ready, said = False, in_a_line(error)
+        crowded = has_no_connection_left(error)
+        ready, said = (
+            False,
+            "the database has no connection left" if crowded else "the database does not answer",
+        )
     return HttpResponse(f"{said}\n", status=200 if ready else 503, content_type="text/plain")
 
 

@@ -6,7 +6,7 @@ import time
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
-from access.rest.problems import in_a_line
+from access.rest.problems import has_no_connection_left
 from web.desks import Desk
 
 FELT_WITHIN_MS = 700
@@ -25,11 +25,12 @@ class Pulse:
         self._desk = Desk(0)
         self._asking: asyncio.Future[None] | None = None
         self._silent_until = 0.0
-        self.why = in_a_line(None)
-        """Why it did not beat the last time that it did not."""
 
     async def beats(self) -> bool:
-        """True if the database answers within FELT_WITHIN_MS."""
+        """True if the database answers within FELT_WITHIN_MS.
+
+        Also that it has no connection left is an answer: the desks have theirs.
+        """
         if time.monotonic() < self._silent_until:
             return False
         if self._asking is None or self._asking.done():
@@ -37,9 +38,8 @@ class Pulse:
             self._asking = loop.run_in_executor(self._desk.executor, self._ask)
         asked = self._asking
         await asyncio.wait({asked}, timeout=FELT_WITHIN_MS / 1000)
-        if asked.done() and asked.exception() is None:
+        if asked.done() and ((refusal := asked.exception()) is None or has_no_connection_left(refusal)):
             return True
-        self.why = in_a_line(asked.exception() if asked.done() else None)
         self._desk.cut()
         self._silent_until = time.monotonic() + SILENT_FOR_MS / 1000
         return False

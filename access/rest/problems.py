@@ -85,12 +85,6 @@ def has_no_connection_left(exception: BaseException) -> bool:
     return any(words in str(exception) for words in _TOO_MANY)
 
 
-def in_a_line(exception: BaseException | None) -> str:
-    """What probes say of a database that is asked in vain, or does not answer at all."""
-    crowded = exception is not None and has_no_connection_left(exception)
-    return "the database has no connection left" if crowded else "the database does not answer"
-
-
 def is_of_another_schema(exception: BaseException | None) -> bool:
     """Whether PostgreSQL does not know a table or a column: migrations were not run, or later ones were."""
     cause = getattr(exception, "__cause__", None)
