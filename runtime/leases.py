@@ -92,6 +92,8 @@ class LeaseKeeper:
         self._renewed_at: Instant | None = None
         self._failed_renewals = 0
         self._trouble = ""
+        self._asked_at: Instant | None = None
+        """Since when the session's connection owes an answer."""
         self._renewing_since: Instant | None = None
         self._look_now = asyncio.Event()
         self._looked_at = clock()
@@ -248,9 +250,11 @@ class LeaseKeeper:
         try:
             told = (self.run, self._node, self._address, self._kafka)
             self._node_id = await self._session(lambda link: link.begin_run(*told))
-        except ConnectionLost:
+        except ConnectionLost as error:
+            self._trouble = f"no run can begin: {error}"
             await asyncio.sleep(RECONNECT_S)
             return
+        self._trouble = ""
         self._judge.begin_again()
         offered, threads = self._on_offered, self._threads
         place = (self._database, self._node, self.run, self._freshness, self._clock)
@@ -267,7 +271,7 @@ class LeaseKeeper:
             if self._failed_renewals % TRIES_A_LINE == 0:
                 log.warning("session connection lost", error=str(error), tries=self._failed_renewals)
             self._failed_renewals += 1
-            self._trouble = str(error)
+            self._trouble = f"renewals fail: {error}"
             await asyncio.sleep(RECONNECT_S)
             return None
         finally:
@@ -305,6 +309,7 @@ class LeaseKeeper:
                     self._link = await self._thread.run(lambda: self._database.connect(run, "session"))
                     self._judge.begin_again()
                 link = self._link
+            self._asked_at = self._clock()
             try:
                 return await self._thread.run(lambda: function(link))
             except ConnectionLost:
@@ -312,10 +317,13 @@ class LeaseKeeper:
                     self._link = None
                 self._thread.run(link.close)
                 raise
+            finally:
+                self._asked_at = None
 
     async def _run_has_ended(self) -> None:
         """Somebody judged us dead: drop everything, hang up on everybody, begin a new run."""
         log.warning("run has ended", run=self.run)
+        self._trouble = "another node has ended its run"
         self._freshness.forget()
         lanes, self._lanes = self._lanes, None
         holdings, self._holdings.held = self._holdings.held, {}
@@ -344,9 +352,9 @@ class LeaseKeeper:
     def _why_frozen(self, now: Instant) -> str:
         """What an operator is to look at: the database, who holds a lock there, or this machine."""
         if self._trouble:
-            return f"renewals fail: {self._trouble}"
-        if self._sent_at is not None:
-            return f"a renewal has had no answer for {elapsed_ms(self._sent_at, now)} ms"
+            return self._trouble
+        if self._asked_at is not None:
+            return f"the database has not answered for {elapsed_ms(self._asked_at, now)} ms"
         if self._renewed_at is None:
             return "this process has not renewed yet"
         return "no renewal was sent: this process stood still"

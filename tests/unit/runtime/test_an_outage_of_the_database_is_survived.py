@@ -221,6 +221,27 @@ async def test_a_node_that_freezes_says_why(node: Node) -> None:
     ]
 
 
+async def test_a_node_whose_run_was_ended_does_not_take_its_own_machine_for_the_reason(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.service.takes_leave.set()
+    await node.renewed()
+    tries: list[str] = []
+
+    def refuse(_link: MemoryLink, run: str, *_told: str) -> int:
+        tries.append(run)
+        raise ConnectionLost("no room")
+
+    monkeypatch.setattr(MemoryLink, "begin_run", refuse)
+    peer, renewals = node.database.connect("b" * 16, "session"), 0
+    while not peer.end_run(node.keeper.run, renewals):
+        renewals += 1
+    with capture_logs() as logs:
+        await node.until(lambda: len(tries) > 1)
+        node.keeper.watch(node.now())
+    assert [line["why"] for line in logs if line["event"] == "frozen"] == ["no run can begin: no room"]
+
+
 async def test_time_that_a_thaw_gives_back_is_not_given_twice(node: Node) -> None:
     node.database.leave()
     node.at += LEASE_TTL_MS
