@@ -19,6 +19,8 @@ from tests.conftest import database_of_its_own
 from tests.integration.web.served import SharedWeb, WebProcess
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
+WITHOUT_GPU = ["--disable-gpu", "--disable-gpu-rasterization", "--disable-software-rasterizer"]
+"""One that is played by the processor costs a fifth of the whole room."""
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -38,7 +40,7 @@ def browser(migrated_template: str) -> Iterator[Browser]:
         pytest.skip("No chromium was found: install it to run the browser tests.")
     with sync_playwright() as playwright:
         # Chromium refuses its sandbox to root.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        arguments = [*WITHOUT_GPU, "--no-sandbox"] if os.geteuid() == 0 else WITHOUT_GPU
         opened = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")

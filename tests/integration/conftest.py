@@ -2,7 +2,8 @@
 
 `plane` is shared by all tests of a session, each with a group of its own; tests that kill and stop nodes and
 workers share `two_nodes`, which runs whole again for each. On both a session may be shorter than people may
-make it, and a member that stays silent is given one more chance instead of four: tests wait for both.
+make it, and a member that stays silent is given one more chance instead of four: tests wait for both. Their
+processes end where a file begins that does not ask for them, and start again for the next one that does.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from standalone.redis import Redis
 from tests.integration.coordinator.control_plane import ControlPlane
 from tests.kept_databases import lent_database
 
+SHARED: list[ControlPlane] = []
+"""Those of this session."""
+
 IMPATIENT = {"MUSTER_GROUP_MIN_SESSION_TIMEOUT_MS": "2000", "MUSTER_REBALANCE_MAX_RETRIES": "1"}
 
 
@@ -27,25 +31,39 @@ def _new_plane(server: Postgres, template: str, home: Path) -> Iterator[ControlP
     redis.start()
     with lent_database(server, template) as url:
         plane = ControlPlane(home / "plane", url, redis, **IMPATIENT)
+        SHARED.append(plane)
         try:
             plane.add_topic("orders", 4)
             plane.add_topic("clicks", 2)
             yield plane
         finally:
+            SHARED.remove(plane)
             plane.stop()
             redis.stop()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Function | None) -> None:
+    """An idle node takes a fortieth of a core, and a session has rooms without nodes for many minutes."""
+    if nextitem is None or not {"shared_plane", "nodes_to_kill"} & set(nextitem.fixturenames):
+        for plane in SHARED:
+            plane.end_processes()
+
+
 @pytest.fixture(scope="session")
-def plane(
+def shared_plane(
     postgres_server: Postgres, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """A node that serves all shards and a worker, shared: tests use groups and topics of their own."""
+    """What serves the tests that share it; take `plane`."""
     with _new_plane(postgres_server, migrated_template, tmp_path_factory.mktemp("shared")) as shared:
-        shared.start_worker()
-        shared.start_node()
-        shared.wait_until_serving()
         yield shared
+
+
+@pytest.fixture
+def plane(shared_plane: ControlPlane) -> ControlPlane:
+    """A node that serves all shards and a worker, shared: tests use groups and topics of their own."""
+    _run_again(shared_plane, "node-1")
+    return shared_plane
 
 
 @pytest.fixture(scope="session")
@@ -60,13 +78,18 @@ def nodes_to_kill(
 @pytest.fixture
 def two_nodes(nodes_to_kill: ControlPlane) -> ControlPlane:
     """Two nodes that share the shards, and a worker; what an earlier test killed runs again."""
-    if not nodes_to_kill.workers or nodes_to_kill.workers[-1].ended:
-        nodes_to_kill.start_worker()
-    for name in ("node-1", "node-2"):
-        if name not in nodes_to_kill.nodes or nodes_to_kill.nodes[name].ended:
-            nodes_to_kill.start_node(name)
-    nodes_to_kill.wait_until_serving()
+    _run_again(nodes_to_kill, "node-1", "node-2")
     return nodes_to_kill
+
+
+def _run_again(plane: ControlPlane, *names: str) -> None:
+    """Start what has ended, or never ran: a worker, and these nodes."""
+    if not plane.workers or plane.workers[-1].ended:
+        plane.start_worker()
+    for name in names:
+        if name not in plane.nodes or plane.nodes[name].ended:
+            plane.start_node(name)
+    plane.wait_until_serving()
 
 
 @pytest.fixture

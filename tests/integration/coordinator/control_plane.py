@@ -266,6 +266,10 @@ class ControlPlane:
         self._management.close()
         if self._connection is not None:
             self._connection.close()
+        self.end_processes()
+
+    def end_processes(self) -> None:
+        """End nodes and workers; others may be started then."""
         running = [one for one in (*self.workers, *self.nodes.values()) if one.popen.poll() is None]
         for process in running:
             process.resume()

@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,4 +26,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         session = open_session("tests", cores=1)
     yield session
+    gateway = session.sparkContext._gateway
     session.stop()
+    _end_java(gateway)
+
+
+def _end_java(gateway: Any) -> None:
+    """Spark keeps its Java for the next session of its process: hundreds of megabytes that never rest."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()

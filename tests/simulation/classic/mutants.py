@@ -62,7 +62,7 @@ SEEN_BY_SEEDS = (
                 "draft.sync_ends_at = None",
             ),
         ),
-        seeds=(53,),
+        seeds=(138,),
     ),
     Mutant(
         "ids_stay",
@@ -74,7 +74,7 @@ SEEN_BY_SEEDS = (
                 "draft.set_session(fresh, 10**9)",
             ),
         ),
-        seeds=(2,),
+        seeds=(60,),
     ),
     Mutant(
         "all_have_a_place",
@@ -86,7 +86,7 @@ SEEN_BY_SEEDS = (
                 "return True",
             ),
         ),
-        seeds=(3,),
+        seeds=(100,),
     ),
     Mutant(
         "any_member_leads",

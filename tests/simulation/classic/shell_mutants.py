@@ -67,7 +67,7 @@ SEEN_BY_SEEDS = (
         "commits_stay_parked",
         "commits that wait for a load are not judged after it",
         (Patch(ShardService._take_turn_for_commits, "self._commits.turned(key)\n", "pass\n"),),
-        seeds=(15,),
+        seeds=(139,),
     ),
     Mutant(
         "heartbeats_are_not_noted",
@@ -97,13 +97,13 @@ SEEN_BY_SEEDS = (
         "spoiled_requests_wait",
         "a request with which no turn can be taken is never answered",
         (Patch(Requests.refused, "self._inbox.give_up(request.id)", "pass"),),
-        seeds=(5,),
+        seeds=(152,),
     ),
     Mutant(
         "dropped_is_new",
         "a group whose cache was dropped counts as one that does not exist",
         (Patch(Groups.drop, "self._unloaded.add(key)", "pass"),),
-        seeds=(152,),
+        seeds=(183,),
     ),
     Mutant(
         "sessions_go_on",
@@ -121,7 +121,7 @@ SEEN_BY_SEEDS = (
         "quarantine_is_short",
         "a quarantine lasts half its time",
         (Patch(quarantine.impose, "after(draft.now, length_ms)", "after(draft.now, length_ms // 2)"),),
-        seeds=(4,),
+        seeds=(22,),
     ),
     Mutant(
         "quarantine_ends_with_its_owner",
@@ -139,7 +139,7 @@ SEEN_BY_SEEDS = (
                 "elif False:",
             ),
         ),
-        seeds=(40,),
+        seeds=(37,),
     ),
     Mutant(
         "tools_delete_members",
@@ -157,7 +157,7 @@ SEEN_BY_SEEDS = (
         "any_version_is_expected",
         "a request is carried out though the group is not as it expects",
         (Patch(requests._is_as_expected, "if expected is None:", "if True:"),),
-        seeds=(2,),
+        seeds=(249,),
     ),
     Mutant(
         "dry_runs_are_wet",
@@ -181,7 +181,7 @@ SEEN_BY_SEEDS = (
                 "if generation < 0:",
             ),
         ),
-        seeds=(2,),
+        seeds=(17,),
     ),
     Mutant(
         "old_generations_commit",
@@ -199,7 +199,7 @@ SEEN_BY_SEEDS = (
         "commits_while_assigning",
         "what was read in the generation that has ended is committed in the next",
         (Patch(classic_offsets._refusal, "if state.rows.phase is _COMPLETING:", "if False:"),),
-        seeds=(40,),
+        seeds=(161,),
     ),
     Mutant(
         "time_is_a_ping",

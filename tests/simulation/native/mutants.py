@@ -167,7 +167,7 @@ MUTANTS = (
                 "if request.generation > getattr(self, '_bar', -1):",
             ),
         ),
-        seeds=(177,),
+        seeds=(112,),
     ),
     Mutant(
         "command_before_reply",
@@ -242,9 +242,9 @@ MUTANTS = (
         "repair_in_prep",
         "ping repair while the attempt is open",
         (Patch(handle._ping_answered, "if draft.attempt is None and repair:", "if True:"),),
-        seeds=(52,),
+        seeds=(199,),
     ),
-    Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(29,)),
+    Mutant("no_repair", "no ping repair", (NO_REPAIR,), seeds=(141,)),
     Mutant(
         "repair_set_only register_no_start",
         "ping repair compares sets only, not `assigned`, and no StartFetcher after Register",
@@ -261,7 +261,7 @@ MUTANTS = (
         "no_start_after_fail no_repair",
         "losers are not told after a failed attempt, and no repair",
         (NO_REPAIR, Patch(attempts.fail, "draft.tell_ownership(member_id)", "pass")),
-        seeds=(29,),
+        seeds=(141,),
     ),
     Mutant(
         "register_no_start no_repair",
@@ -306,7 +306,7 @@ MUTANTS = (
                 "    correlation_id = self._next_id()",
             ),
         ),
-        seeds=(72,),
+        seeds=(342,),
     ),
     Mutant(
         "flush_after",
@@ -361,7 +361,7 @@ MUTANTS = (
                 Freshness.frozen_at, "self._announced or sent_at is None or", "sent_at is None or False and"
             ),
         ),
-        seeds=(290,),
+        seeds=(590,),
     ),
     Mutant(
         "no_postponement",

@@ -88,7 +88,7 @@ MUTANTS = (
                 "if False:",
             ),
         ),
-        seeds=(65,),
+        seeds=(425,),
     ),
     Mutant(
         "refused_leaves_a_trace",

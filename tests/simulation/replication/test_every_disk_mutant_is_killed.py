@@ -54,7 +54,7 @@ KILLED_BY_PRODUCING = {
     "one_line_for_all": 352,
     "ps_forgotten": 2,
     "retention_above_hw": 175,
-    "window_is_short": 61,
+    "window_is_short": 116,
 }
 """The same of walks with a producer."""
 

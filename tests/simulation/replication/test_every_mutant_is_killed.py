@@ -55,15 +55,18 @@ from tests.unit.controller_core import test_who_was_in_sync_is_believed_where_no
 SEEDS = 300
 
 KILLED_BY = {
+    "admit_no_hw": 48,
     "adopt_anything": 30,
     "ap_no_version": 785,
-    "bep_ap": 81,
+    "bep_ap": 393,
     "cut_too_far": 84,
     "deleted_stays_away": 1204,
     "diverging_twice": 10710,
     "drain_keeps_leaders": 104,
+    "epoch_begins_again": 228,
+    "epoch_begins_anew": 178,
     "floor_of_the_cluster": 30,
-    "held_is_forgotten": 334,
+    "held_is_forgotten": 774,
     "hw_under_min": 47,
     "inc_not_death": 39,
     "lost_kept": 39,
@@ -76,9 +79,11 @@ KILLED_BY = {
     "plan_stands_still": 50,
     "rate_of_the_plan_alone": 50,
     "removed_is_kept": 388,
+    "removed_leads_on": 28,
     "speak_first": 355,
     "switch_early": 333,
     "throttle_left_behind": 50,
+    "unregister_keeps_moves": 858,
 }
 """Of rules that few walks miss, a seed that does; when walks change, one of SEEDS takes its place."""
 
