@@ -14,13 +14,13 @@ from access.grants import Role
 from access.service import create_user
 from tests.browser.conftest import PATIENCE_MS
 from tests.conftest import pointed_at
-from tests.integration.conftest import plane
+from tests.integration.conftest import plane, shared_plane
 from tests.integration.coordinator.control_plane import ControlPlane
 from tests.integration.coordinator.operators import add_group
 from tests.integration.sdk.brokers import LoneBroker, topic_id
 from tests.integration.web.served import WebProcess
 
-__all__ = ["plane"]
+__all__ = ["plane", "shared_plane"]
 
 
 @pytest.fixture
