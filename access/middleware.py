@@ -13,7 +13,7 @@ from django.utils.encoding import escape_uri_path
 from django.utils.http import urlencode
 
 from access import sessions
-from access.typed import LONGEST_TYPED, NOT_TYPED
+from access.typed import LONGEST_TYPED, typed_into
 
 KEPT = "kept"
 """The door is told by this that what was typed comes back behind it (`yes`), or is lost (`no`)."""
@@ -54,8 +54,7 @@ class AskWhoItIs(LoginRequiredMiddleware):
         if not request.POST.get("key"):
             # Not one of our forms, such as that which signs out: its address is no page to look at.
             return HttpResponseRedirect(settings.LOGIN_URL)
-        # A field that was emptied goes along as well: without it the form shows what is set.
-        typed = [(name, str(text)) for name, text in request.POST.items() if name not in NOT_TYPED]
+        typed = typed_into(request.POST)
         form = escape_uri_path(request.path)
         if not typed:
             door = _door({REDIRECT_FIELD_NAME: form})

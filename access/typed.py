@@ -3,6 +3,8 @@
 from typing import Final
 from urllib.parse import parse_qsl
 
+from django.http import QueryDict
+
 LONGEST_TYPED: Final = 262_144
 """In letters, written as a form writes them; the page of the door says so of what is longer."""
 
@@ -10,6 +12,14 @@ NOT_TYPED: Final = frozenset({"csrfmiddlewaretoken", "version", "key", "shown", 
 """What belongs to the form that was sent, and is to be looked at, or typed, anew."""
 
 _FIELDS_MAX: Final = 1_000
+
+
+def typed_into(posted: QueryDict) -> list[tuple[str, str]]:
+    """The fields of a form that was sent, and what was typed into them.
+
+    A field that was emptied goes along as well: without it the form shows what is set.
+    """
+    return [(name, str(text)) for name, text in posted.items() if name not in NOT_TYPED]
 
 
 def typed_in(written: str) -> list[tuple[str, str]]:

@@ -9,7 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import REASON_BAD_ORIGIN
 from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.encoding import escape_uri_path
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views import View
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -25,7 +26,7 @@ from access.login_limits import (
     too_many_failures,
 )
 from access.peers import address_of
-from access.typed import typed_in
+from access.typed import LONGEST_TYPED, typed_in, typed_into
 
 _LONGEST_PASSWORD = 1024
 _OF_ANOTHER_SITE = REASON_BAD_ORIGIN.partition("%")[0]
@@ -100,19 +101,30 @@ class SignInOnce(View):
         return page
 
 
-def at_an_old_door(request: HttpRequest, reason: str) -> HttpResponse | None:
-    """What is answered at a door that lay open while the browser signed in at another; None: it is none.
+def at_an_old_page(request: HttpRequest, reason: str) -> HttpResponse | None:
+    """What is answered to a door or a form that lay open while its browser signed in elsewhere, or None.
 
-    What it keeps would be lost. Nobody is signed in by this, and a form is only shown; what another site
-    sends comes from no door.
+    What was typed would be lost. Nobody is signed in by this, and a form is only shown; what another site
+    sends comes from no page of ours.
     """
     is_ours = "Origin" in request.headers and not reason.startswith(_OF_ANOTHER_SITE)
-    if not is_ours or request.method != "POST" or request.path != settings.LOGIN_URL:
+    if not is_ours or request.method != "POST":
         return None
-    name = request.POST.get("username", "").strip()
-    if request.user.is_authenticated and request.user.get_username() == name:
-        return _go_on(request)
-    return _door(request, name=name, refusal="old")
+    if request.path == settings.LOGIN_URL:
+        name = request.POST.get("username", "").strip()
+        if request.user.is_authenticated and request.user.get_username() == name:
+            return _go_on(request)
+        return _door(request, name=name, refusal="old")
+    if not request.POST.get("key"):
+        return None
+    form, typed = escape_uri_path(request.path), typed_into(request.POST)
+    if request.user.is_authenticated:
+        return render(
+            request, "access/typed.html", {"form": form, "fields": typed, "is_old": True}, status=403
+        )
+    written = urlencode(typed)
+    kept = {"typed": written, "kept": "yes"} if len(written) <= LONGEST_TYPED else {"kept": "no"}
+    return render(request, "access/login.html", {"next": form, **kept}, status=403)
 
 
 def _go_on(request: HttpRequest) -> HttpResponse:

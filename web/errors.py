@@ -19,7 +19,7 @@ from access.rest.problems import (
     problem_response,
     why_unanswered,
 )
-from access.views import at_an_old_door
+from access.views import at_an_old_page
 from web.context import theme_of
 from web.doors import READ, is_rest
 from web.unanswered import fields_of, page_of
@@ -90,8 +90,8 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 @login_not_required
 def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
     """403: a form came without the secret of this browser's session."""
-    if (door := at_an_old_door(request, reason)) is not None:
-        return door
+    if (kept := at_an_old_page(request, reason)) is not None:
+        return kept
     means = "The form is old, or it came from another site. Nothing was changed."
     return _answer(request, 403, "The form was refused", means, "Open the page again and send it once more.")
 

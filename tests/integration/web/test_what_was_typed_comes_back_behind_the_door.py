@@ -202,6 +202,66 @@ def test_somebody_else_at_such_a_door_signs_in_once_more(tab: Client) -> None:
     assert inside.status_code == 200 and "as ola" in inside.content.decode()
 
 
+def sign_in(tab: Client, name: str = "mira") -> None:
+    said = secret(tab.get("/login/").content.decode())
+    assert tab.post("/login/", {"username": name, "password": PASSWORD, **said}).status_code == 302
+
+
+def open_form(tab: Client) -> dict[str, str]:
+    """A form that was opened by mira, and what she typed into it."""
+    sign_in(tab)
+    page = tab.get("/cluster/ask/create-topic/").content.decode()
+    return {**secret(page), **TYPED, **OF_THE_FORM}
+
+
+def sign_out(tab: Client) -> None:
+    assert (
+        tab.post("/logout/", secret(tab.get("/cluster/ask/create-topic/").content.decode())).status_code
+        == 302
+    )
+
+
+def test_a_form_that_lay_open_while_somebody_signed_in_elsewhere_is_shown_again(tab: Client) -> None:
+    """It was refused as old, again and again, and what was typed was lost."""
+    form = open_form(tab)
+    sign_out(tab)
+    sign_in(tab)
+    kept = tab.post("/cluster/ask/create-topic/", form)
+    page = kept.content.decode()
+    assert kept.status_code == 403 and "This browser signed in anew after the form was opened." in page
+    assert "Nothing was done yet." in page and "as mira" in page
+    typed = dict(re.findall(r'<textarea name="([^"]*)" hidden>\n([^<]*)</textarea>', page))
+    assert {name: unescape(text) for name, text in typed.items()} == TYPED
+    shown = unescape(tab.post("/cluster/ask/create-topic/", {**secret(page), **typed}).content.decode())
+    assert 'value="gates"' in shown and not WorkItem.objects.exclude(idempotency_key=None).exists()
+
+
+def test_nobody_goes_on_with_a_form_that_lay_open_while_a_session_came_and_went(tab: Client) -> None:
+    form = open_form(tab)
+    sign_out(tab)
+    sign_in(tab)
+    sign_out(tab)
+    door = tab.post("/cluster/ask/create-topic/", form)
+    page = door.content.decode()
+    assert door.status_code == 403 and "Nothing was done. What you typed is in it again" in page
+    long = tab.post("/cluster/ask/create-topic/", {**form, "configs": "1,2\n" * 100_000})
+    assert "is too long to be kept" in long.content.decode()
+    me = {"username": "mira", "password": PASSWORD}
+    assert 'name="topic"' in tab.post("/login/", {**me, **secret(page), **hidden(page)}).content.decode()
+
+
+@pytest.mark.parametrize("origin", ["https://elsewhere.example", "null", None])
+def test_a_form_of_another_site_is_not_shown(tab: Client, origin: str | None) -> None:
+    form = open_form(tab)
+    sign_out(tab)
+    sign_in(tab)
+    headers = {} if origin is None else {"Origin": origin}
+    del tab.defaults["HTTP_ORIGIN"]
+    refused = tab.post("/cluster/ask/create-topic/", form, headers=headers)
+    assert refused.status_code == 403 and "The form was refused" in refused.content.decode()
+    assert "gates" not in refused.content.decode()
+
+
 @pytest.mark.parametrize("origin", ["https://elsewhere.example", "null"])
 def test_a_door_of_another_site_is_refused(tab: Client, origin: str) -> None:
     said = {
