@@ -16,9 +16,8 @@ from controller.move_queries import MoveCounts
 from controller.standing import ClusterStanding
 from groups import standing as group_standing
 from runtime.models import JournalEntry
+from web.themes import theme_in
 from web.wording import clock, count
-
-THEMES = ("light", "dark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     return {
         "cluster_name": settings.MUSTER_CLUSTER_NAME,
         "environment": settings.MUSTER_ENVIRONMENT,
-        "theme": theme_of(request),
+        "theme": theme_in(request.COOKIES),
         "zone": settings.TIME_ZONE,
         "person": SimpleLazyObject(lambda: request.user.get_username()),
         "role": SimpleLazyObject(lambda: str(role_here(request) or "none")),
@@ -46,12 +45,6 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "controller_line": SimpleLazyObject(controller_line),
         "controller_away": SimpleLazyObject(lambda: controller_away(request)),
     }
-
-
-def theme_of(request: HttpRequest) -> str:
-    """Light or dark, as this browser's person chose; empty: as its system is."""
-    theme = request.COOKIES.get("muster_theme", "")
-    return theme if theme in THEMES else ""
 
 
 def controller_away(request: HttpRequest) -> Finding | None:

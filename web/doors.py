@@ -6,6 +6,7 @@ import time
 from functools import cache
 
 from django.conf import settings
+from django.http import parse_cookie
 from django.template.loader import render_to_string
 
 from access.rest.problems import MEDIA_TYPE, RETRY_AFTER_S, SILENT_DATABASE, document
@@ -14,6 +15,7 @@ from web.desks import Busy, Desks, Handle, Message, Receive, Scope, Send, Silent
 from web.metrics import ANSWER_MS, ANSWERS, REFUSED
 from web.middleware import CONTENT_SECURITY_POLICY
 from web.pulse import Pulse
+from web.themes import theme_in
 from web.unanswered import fields_in, page_of
 
 _WORDS = {
@@ -72,16 +74,16 @@ class HttpDoor:
         except Gone:
             return None
         except TooLarge:
-            said = refusal(path, "large")
+            said = refusal(path, "large", _theme(scope))
         except Silent:
             said = unanswered(scope, body, "silent")
         except Busy:
             said = unanswered(scope, body, "busy")
         except Crowded:
             REFUSED.labels("bodies").inc()
-            said = refusal(path, "crowded")
+            said = refusal(path, "crowded", _theme(scope))
         except TimeoutError:
-            said = refusal(path, "slow")
+            said = refusal(path, "slow", _theme(scope))
         ANSWERS.labels(f"{said[0]['status'] // 100}xx").inc()
         ANSWER_MS.observe((time.monotonic() - began) * 1000)
         for message in said:
@@ -105,7 +107,7 @@ def is_rest(path: str) -> bool:
     return path == "/api" or path.startswith("/api/")
 
 
-def refusal(path: str, why: str) -> list[Message]:
+def refusal(path: str, why: str, theme: str = "") -> list[Message]:
     """An answer without Django, in the words and the shape that all refusals have."""
     request_id = secrets.token_hex(8)
     status, title, means, _ = _WORDS[why]
@@ -114,7 +116,7 @@ def refusal(path: str, why: str) -> list[Message]:
         return _messages(status, body, MEDIA_TYPE, request_id, is_unread=why in _UNREAD)
     if path in _PLAIN:
         return _messages(status, f"{means}\n".encode(), "text/plain", request_id, is_unread=why in _UNREAD)
-    body = _page(why).replace(b"REQUEST-ID", request_id.encode())
+    body = _page(why, theme).replace(b"REQUEST-ID", request_id.encode())
     return _messages(status, body, "text/html; charset=utf-8", request_id, is_unread=why in _UNREAD)
 
 
@@ -122,20 +124,29 @@ def unanswered(scope: Scope, body: bytes, why: str) -> list[Message]:
     """An answer without Django to what may have been done meanwhile: a form is shown, to be sent again."""
     path = scope["path"]
     if scope.get("method", "GET") in READ or is_rest(path) or path in _PLAIN:
-        return refusal(path, why)
+        return refusal(path, why, _theme(scope))
     request_id = secrets.token_hex(8)
-    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    kind = _header(scope, b"content-type")
     means = SILENT_DATABASE if why == "silent" else "It took too long, or too many asked at once."
-    page = page_of(fields_in(kind, body), means=means, request_id=request_id)
+    page = page_of(fields_in(kind, body), means=means, request_id=request_id, theme=_theme(scope))
     return _messages(_WORDS[why][0], page.encode(), "text/html; charset=utf-8", request_id)
 
 
 @cache
-def _page(why: str) -> bytes:
+def _page(why: str, theme: str) -> bytes:
     status, title, means, todo = _WORDS[why]
     words = {"title": title, "means": means, "todo": todo, "request_id": "REQUEST-ID", "again": status == 503}
     where = {"cluster_name": settings.MUSTER_CLUSTER_NAME, "environment": settings.MUSTER_ENVIRONMENT}
-    return render_to_string("error.html", {**words, **where}).encode()
+    return render_to_string("error.html", {**words, **where, "theme": theme}).encode()
+
+
+def _theme(scope: Scope) -> str:
+    return theme_in(parse_cookie(_header(scope, b"cookie").decode("latin-1")))
+
+
+def _header(scope: Scope, wanted: bytes) -> bytes:
+    found: bytes = next((value for name, value in scope["headers"] if name == wanted), b"")
+    return found
 
 
 async def _say(send: Send, status: int, body: bytes, kind: str) -> None:

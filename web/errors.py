@@ -20,8 +20,8 @@ from access.rest.problems import (
     why_unanswered,
 )
 from access.views import at_an_old_page
-from web.context import theme_of
 from web.doors import READ, is_rest
+from web.themes import theme_in
 from web.unanswered import fields_of, page_of
 
 _OF_SEVERAL_PARTS: Final = "multipart/form-data"
@@ -41,7 +41,7 @@ def _silent(request: HttpRequest, means: str) -> HttpResponse:
         todo = "Try again in a few seconds."
         return _answer(request, 503, "The page could not be read", means, todo)
     fields, request_id = fields_of(request.POST), getattr(request, "request_id", "")
-    page = page_of(fields, means=means, request_id=request_id, theme=theme_of(request))
+    page = page_of(fields, means=means, request_id=request_id, theme=theme_in(request.COOKIES))
     return HttpResponse(page, status=503)
 
 

@@ -236,6 +236,19 @@ def test_a_form_that_no_desk_answered_is_shown_too(why: str) -> None:
     assert b"k1" not in body["body"]
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(("chosen", "shown"), [("dark", True), ('dark"', False), ("", False)])
+def test_an_answer_without_django_has_the_theme_that_was_chosen(
+    method: str, chosen: str, shown: bool
+) -> None:
+    """Whoever chose the dark was shown a white page while the database was away, and at no other time."""
+    headers = [(b"cookie", f"muster_session=x; muster_theme={chosen}".encode())]
+    scope = {"type": "http", "method": method, "path": "/", "headers": headers}
+    _, body = unanswered(scope, b"", "silent")
+    assert (b'<html lang="en" data-theme="dark">' in body["body"]) is shown
+    assert (b"data-theme" in body["body"]) is shown
+
+
 def test_a_page_comes_back_with_the_database(web: WebProcess, cookie: str, database: str) -> None:
     assert ask(web, "/groups/", Cookie=cookie)[0] == 200
     # Every connection that the process keeps is dead, as after a restart of PostgreSQL.
