@@ -35,14 +35,13 @@ def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str
     return render(request, "error.html", words, status=status)
 
 
-def _silent(request: HttpRequest, means: str) -> HttpResponse:
-    """The database is not well: of a page nothing is lost, of a form nobody knows whether it was taken."""
+def _unanswered(request: HttpRequest, status: int, means: str, todo: str) -> HttpResponse:
+    """Of a page nothing is lost; a form may have been taken: it is shown, to be sent again."""
     if request.method in READ or is_rest(request.path):
-        todo = "Try again in a few seconds."
-        return _answer(request, 503, "The page could not be read", means, todo)
+        return _answer(request, status, "The page could not be read", means, todo)
     fields, request_id = fields_of(request.POST), getattr(request, "request_id", "")
     page = page_of(fields, means=means, request_id=request_id, theme=theme_in(request.COOKIES))
-    return HttpResponse(page, status=503)
+    return HttpResponse(page, status=status)
 
 
 class SayWhatIsNotAllowed:
@@ -111,7 +110,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """
     exception = sys.exc_info()[1]
     if means := why_unanswered(exception):
-        answer = _silent(request, means)
+        answer = _unanswered(request, 503, means, "Try again in a few seconds.")
         answer["Retry-After"] = RETRY_AFTER_S
         return answer
     if is_of_another_schema(exception):
@@ -121,5 +120,5 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if isinstance(exception, DataError):
         # What PostgreSQL cannot store or compare, such as a zero byte in an address of the admin.
         return bad_request(request, exception)
-    means = "This page failed on our side. Groups and brokers go on."
-    return _answer(request, 500, "The page could not be read", means, "Try again.")
+    means = "It failed on our side. Groups and brokers go on. The log of web says why."
+    return _unanswered(request, 500, means, "Try again.")

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_user
-from controller.models import Plan, Topic
+from controller.models import ElectionLoss, Plan, Topic
 from groups.models import ConsumerGroup
 from muster.messages.link.configs import ConfigResult, ConfigResults, ResourceType
 from runtime import asking
@@ -115,3 +115,18 @@ def test_it_is_offered_again_and_done_once(olga: Client, postgres_server: Postgr
     again = olga.post(address, offered)
     assert (again.status_code, again.headers.get("Location")) == (302, taken.headers["Location"])
     assert WorkItem.objects.exclude(idempotency_key=None).count() == 1
+
+
+def test_a_form_that_fails_by_a_mistake_of_ours_is_offered_again(olga: Client) -> None:
+    """It was called a page that could not be read, and what was typed was lost."""
+    topic = Topic.objects.get(name="flights")
+    facts = {"leader_epoch": 7, "leader": 2, "isr": [1], "committed": 9, "reason": "unclean", "version": 7}
+    loss = ElectionLoss.objects.create(topic_id=topic.topic_id, topic_name="flights", partition=0, **facts)
+    address = f"/cluster/ask/acknowledge-loss/loss/{loss.id}/"
+    sent = {**fields(olga.get(address).content), "reason": 'for "all"'}
+    ElectionLoss.objects.update(cuts=["not what a turn writes"])
+    page = olga.post(address, sent)
+    assert page.status_code == 500 and b"What you sent was not answered" in page.content
+    assert b"It failed on our side." in page.content and fields(page.content) == sent
+    looked = olga.get(address)
+    assert looked.status_code == 500 and b"The page could not be read" in looked.content
