@@ -150,10 +150,10 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   location.reload();
 });
 for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"])
-  document.addEventListener(name, () => say("The list could not be read. It is as it was before. Try again.", "bad", true));
+  document.addEventListener(name, ({ detail }) => detail.xhr?.status === 403 ? location.reload() : say("The list could not be read. It is as it was before. Try again.", "bad", true));
 
 const live = one(".live"), watch = body.dataset.watch;
-let socket, boot = "", sequence = 0, heard = 0, tries = 0, retry, reading = false, again = false, paused = false, answers = true;
+let socket, boot = "", sequence = 0, heard = 0, tries = 0, retry, reading = false, again = false, paused = false, answers = true, silent = false;
 let owed = null, gone = false, begun = 0, tried = 0, title = document.title;
 const findings = () => one("#tiles span")?.textContent;
 let known = findings();
@@ -187,12 +187,15 @@ async function read() {
       gone = answers = true;
       return;
     }
-    if (!answer.ok) { answers = false; return; }
+    // The role was taken away: the page itself says so.
+    if (answer.status === 403) return location.reload();
+    // Of the database only the server tells: a page may as well fail by itself.
+    if (!answer.ok) { answers = false; silent &&= answer.status === 503; return; }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     // A filter was changed meanwhile: this is the answer to what nobody asks any more.
     if (asked !== location.href) { again = true; return; }
     answers = true;
-    gone = false;
+    gone = silent = false;
     owed = null;
     document.title = title = page.title;
     for (const name of ["rendered", "now"]) body.dataset[name] = page.body.dataset[name] || "";
@@ -232,7 +235,7 @@ function connect(now) {
       else if (word.missed) { say("Connected again, with a gap. The page was read again.", "unknown"); read(); }
       boot = word.boot;
     }
-    if (word.reading === false) answers = false;
+    if (word.reading === false) { answers = false; silent = true; }
     else if (word.reading && !answers && !gone && Date.now() - tried > 3000) read();
     if (word.changed) read();
     else if (answers && !reading && "age_ms" in word) fresh = Math.max(fresh, serverNow() - word.age_ms);
@@ -271,7 +274,8 @@ function show() {
   document.title = off && !paused ? "Not now: " + title : title;
   all("[data-notlive]").forEach((strip) => (strip.hidden = !off || paused || gone));
   all("[data-why]").forEach((text) => (text.textContent = unheard ? "Not connected" : "No data now"));
-  all("[data-meanwhile]").forEach((text) => (text.hidden = unheard));
+  all("[data-meanwhile]").forEach((text) => (text.hidden = unheard || !silent));
+  all("[data-failed]").forEach((text) => (text.hidden = unheard || silent));
   all("[data-old]").forEach((text) => (text.textContent = written(serverNow() - fresh)));
   // A page that nothing changes stays open over midnight.
   all("[data-day]").forEach((text) => (text.textContent = new Date(fresh).toISOString().slice(0, 10)));

@@ -7,7 +7,7 @@ from django.db import connections
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from controller.models import ElectionLoss
+from controller.models import ElectionLoss, Plan
 from runtime import wake
 from runtime.models import Refusal, WorkItem
 from standalone.postgres import Postgres
@@ -16,6 +16,7 @@ from tests.browser.test_pages_in_chromium import BASICS, CONTRAST, FITS, live, w
 from tests.browser.test_what_happened_can_be_read import SIZES, a_night_with_a_loss
 from tests.integration.web import cast
 from tests.integration.web.served import closed
+from tests.integration.web.test_plans_are_shown_and_steered import add_plan
 
 pytestmark = pytest.mark.browser
 
@@ -94,6 +95,23 @@ def test_the_overview_says_that_no_worker_takes_work_until_one_does(open_page: O
     looks(page)
     done("c", "worker 7")
     expect(said).to_have_count(0)
+
+
+def test_a_page_that_fails_by_itself_does_not_say_that_the_database_does_not_answer(open_page: Open) -> None:
+    """It said that nothing is committed and nobody elected, while the database answered everybody."""
+    cast.one_night(groups=1)
+    plan = add_plan("Running")
+    page = open_page(f"/plans/{plan.id}/")
+    live(page)
+    Plan.objects.update(options=[], version=8)
+    strip = page.locator("[data-notlive]")
+    expect(strip).to_contain_text("No data now")
+    expect(strip.get_by_text("They could not be read again")).to_be_visible()
+    expect(strip.get_by_text("The database does not answer")).to_be_hidden()
+    looks(page)
+    Plan.objects.update(options=plan.options, version=9)
+    live(page)
+    expect(strip).to_be_hidden()
 
 
 def done(key: str, by: str) -> None:
