@@ -97,6 +97,30 @@ def test_the_overview_says_that_no_worker_takes_work_until_one_does(open_page: O
     expect(said).to_have_count(0)
 
 
+OVERLAP = """([one, other]) => {
+  const a = document.querySelector(one).getBoundingClientRect();
+  const b = document.querySelector(other).getBoundingClientRect();
+  return a.bottom > b.top && b.bottom > a.top;
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_what_lies_over_the_lower_edge_hides_neither_the_end_nor_an_outcome(
+    open_page: Open, postgres_server: Postgres, width: int
+) -> None:
+    """That a filter failed was said over why it did, and whoever wanted to sign out could not."""
+    cast.one_night(groups=40)
+    page = open_page("/groups/", width=width)
+    live(page)
+    with closed(postgres_server, str(connections["default"].settings_dict["NAME"])):
+        expect(page.get_by_text("The database does not answer")).to_be_visible()
+        page.get_by_label("Group or topic contains").press_sequentially("x")
+        expect(page.get_by_role("status")).to_contain_text("The list could not be read")
+        assert not page.evaluate(OVERLAP, [".toast", ".strip.over"])
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        assert not page.evaluate(OVERLAP, [".foot form", ".strip.over"])
+
+
 def test_a_page_that_fails_by_itself_does_not_say_that_the_database_does_not_answer(open_page: Open) -> None:
     """It said that nothing is committed and nobody elected, while the database answered everybody."""
     cast.one_night(groups=1)
