@@ -23,8 +23,8 @@ PARTITIONS_OF_AN_OPENED_TOPIC = 500
 SHOWS = ("attention", "offline", "under-min-isr", "one-copy", "all")
 BROKERS_SHOWN = 20
 PROCESSES_SHOWN = 20
-COLUMNS = 40
-"""So many brokers have a column each; with more of them replicas are named in one."""
+COLUMNS = 12
+"""So many brokers have a column each, as many as a laptop is wide; with more, replicas are named in one."""
 
 _FEW_TOPICS = 3
 _FILTERS = (
