@@ -51,6 +51,12 @@ MAY: dict[str, tuple[tuple[str, str, str], ...]] = {
 }
 """By phase: the actions that may be asked, what their buttons say, what they do."""
 
+NONE_LEFT = {
+    "plan-pause": "No move is left to begin: it changes nothing now.",
+    "plan-run": "No move is left to begin: it ends with those under way.",
+}
+"""What they do instead once each move was asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -182,8 +188,14 @@ def _actions(row: move_queries.PlanRow, counts: move_queries.StepCounts) -> list
 
     What has moved nothing is not undone.
     """
+    instead = {} if counts.waiting or row.phase == "Approved" else NONE_LEFT
     return [
-        {"address": reverse("ask-plan", args=[kind, row.id]), "name": name, "does": does, "kind": kind}
+        {
+            "address": reverse("ask-plan", args=[kind, row.id]),
+            "name": name,
+            "does": instead.get(kind, does),
+            "kind": kind,
+        }
         for kind, name, does in MAY[row.phase]
         if kind != "plan-undo" or counts.done or counts.asked
     ]

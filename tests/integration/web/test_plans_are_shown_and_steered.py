@@ -240,6 +240,27 @@ def test_a_refusal_leads_to_the_plan_that_is_to_be_looked_at(operator: Client) -
     assert "To Drain broker 3" in operator.get(f"/cluster/requests/{row.id}/").content.decode()
 
 
+def test_a_refusal_says_how_the_plan_is_now(operator: Client) -> None:
+    """It named two versions, and nobody learnt from that that somebody else had paused it."""
+    made = add_plan("Paused", changed_by="ola", why="a quiet minute")
+    page = text(operator, f"/cluster/requests/{refused(made).id}/")
+    assert "Now: paused, last changed by ola: a quiet minute" in page
+    WorkItem.objects.update(result={"type": "PlanAnswer", "plan_id": str(made.id)})
+    assert "Now:" not in text(operator, f"/cluster/requests/{WorkItem.objects.get().id}/")
+
+
+def test_a_pause_of_a_plan_whose_moves_have_all_begun_is_called_none(operator: Client) -> None:
+    """*Go on* promised that the next moves begin; that they go on under way was not said."""
+    made = add_plan("Paused", started_at=timezone.now())
+    assert "The next moves begin." in text(operator, f"/plans/{made.id}/")
+    PlanStep.objects.filter(state="Waiting").update(state="Asked")
+    page = text(operator, f"/plans/{made.id}/")
+    assert "No move is left to begin: it ends with those under way." in page
+    assert "paused; moves under way go on" in page
+    Plan.objects.update(phase="Running")
+    assert "No move is left to begin: it changes nothing now." in text(operator, f"/plans/{made.id}/")
+
+
 def test_what_a_cancelled_plan_never_began_does_not_wait(operator: Client) -> None:
     page = text(operator, f"/plans/{add_plan('Cancelled', started_at=timezone.now()).id}/")
     assert "Never began 1" in page and "1 never began" in page and "waiting" not in page.lower()
