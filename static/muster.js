@@ -136,6 +136,11 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-connect]")) connect(true);
 });
 
+// On a telephone choices stand in a row that scrolls: a browser takes for seen what is seen in part.
+document.addEventListener("focusin", ({ target }) => {
+  if (target.matches(".toggle input:focus-visible")) target.parentElement.scrollIntoView({ block: "nearest", inline: "nearest" });
+});
+
 // An answer may take seconds: the button shows that it was pressed. Pressed again it asks again, and is done once.
 document.addEventListener("submit", (event) => {
   if (event.target.matches(".asking")) event.submitter?.setAttribute("aria-busy", "true");

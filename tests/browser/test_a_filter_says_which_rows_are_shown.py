@@ -35,3 +35,22 @@ def test_the_filter_follows_the_rows_until_somebody_has_chosen(open_page: Open) 
     fence(3, False)
     expect(page.get_by_role("heading", name="Every partition is in full sync")).to_be_visible()
     expect(chosen).to_have_value("offline")
+
+
+BESIDE = """() => {
+  const box = document.activeElement.closest('label').getBoundingClientRect();
+  return box.left < 0 || box.right > innerWidth ? document.activeElement.value : '';
+}"""
+
+
+def test_on_a_telephone_the_choice_that_has_the_focus_is_seen_whole(open_page: Open) -> None:
+    """A browser takes for seen what is seen in part: the words of the choice were not."""
+    cast.one_night(groups=3)
+    page = open_page("/groups/", width=320)
+    page.get_by_role("searchbox").focus()
+    beside = set()
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('.toggle input')"):
+            beside.add(page.evaluate(BESIDE))
+    assert beside == {""}

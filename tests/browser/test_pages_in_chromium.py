@@ -84,7 +84,7 @@ FITS = """() => {
     const inText = getComputedStyle(e).display === 'inline' && e.closest('p, dd, li > div');
     if (!inText && Math.min(box(e).height, box(e).width) < 23.9) found.push('small: ' + what(e));
   }
-  const whole = 'td.num, td[data-live]:not(.wrap), .board span, .below td, td.turn';
+  const whole = 'td.num, td[data-live]:not(.wrap), td:has(> .btn), .board span, .below td, td.turn';
   for (const e of document.querySelectorAll(whole))
     if (seen(e) && e.scrollWidth > e.clientWidth + 1) found.push('cut: ' + what(e));
   let level = 0;
