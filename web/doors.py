@@ -128,7 +128,8 @@ def unanswered(scope: Scope, body: bytes, why: str) -> list[Message]:
     request_id = secrets.token_hex(8)
     kind = _header(scope, b"content-type")
     means = SILENT_DATABASE if why == "silent" else "It took too long, or too many asked at once."
-    page = page_of(fields_in(kind, body), means=means, request_id=request_id, theme=_theme(scope))
+    fields = fields_in(kind, body)
+    page = page_of(fields, path, means=means, request_id=request_id, theme=_theme(scope))
     return _messages(_WORDS[why][0], page.encode(), "text/html; charset=utf-8", request_id)
 
 

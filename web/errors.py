@@ -40,7 +40,8 @@ def _unanswered(request: HttpRequest, status: int, means: str, todo: str) -> Htt
     if request.method in READ or is_rest(request.path):
         return _answer(request, status, "The page could not be read", means, todo)
     fields, request_id = fields_of(request.POST), getattr(request, "request_id", "")
-    page = page_of(fields, means=means, request_id=request_id, theme=theme_in(request.COOKIES))
+    theme = theme_in(request.COOKIES)
+    page = page_of(fields, request.path, means=means, request_id=request_id, theme=theme)
     return HttpResponse(page, status=status)
 
 

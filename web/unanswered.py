@@ -13,6 +13,9 @@ KEY: Final = "key"
 _KIND: Final = b"application/x-www-form-urlencoded"
 _KNOWN_ONCE: Final = "Whether it was taken is not known. Sent again as it is, it is done once."
 _LOST: Final = "Whether it was done is not known. Look at the page that it is about before you send it again."
+_AT_THE_DOOR: Final = (
+    "You may not be signed in. Go back and sign in again: what the door has kept is still there."
+)
 
 Fields = list[tuple[str, str]]
 
@@ -32,12 +35,16 @@ def fields_in(content_type: bytes, body: bytes) -> Fields:
         return []
 
 
-def page_of(fields: Fields, *, means: str, request_id: str, theme: str = "") -> str:
-    """The page about a form without an answer, which shows it again; `means` says why there is none."""
+def page_of(fields: Fields, path: str, *, means: str, request_id: str, theme: str = "") -> str:
+    """The page about a form without an answer, which shows it again; `means` says why there is none.
+
+    `path` is the address that it was sent to.
+    """
+    todo = _AT_THE_DOOR if path == settings.LOGIN_URL else _KNOWN_ONCE if fields else _LOST
     words = {
         "title": "What you sent was not answered",
         "means": means,
-        "todo": _KNOWN_ONCE if fields else _LOST,
+        "todo": todo,
         "again": False,
         "fields": fields,
         "request_id": request_id,

@@ -230,6 +230,8 @@ def test_a_form_that_no_desk_answered_is_shown_too(why: str) -> None:
     scope = {"type": "http", "method": "POST", "path": "/ask/rebalance/shipping/", "headers": form}
     start, body = unanswered(scope, b"key=k1&reason=x", why)
     assert start["status"] == 503 and b'name="reason" value="x"' in body["body"]
+    _, body = unanswered(scope | {"path": "/login/"}, b"username=mira&password=secret", why)
+    assert b"Go back and sign in again" in body["body"] and b"secret" not in body["body"]
     _, body = unanswered(scope | {"method": "GET"}, b"", why)
     assert b'method="post"' not in body["body"] and b"could not be read" in body["body"]
     _, body = unanswered(scope | {"path": "/api/v1/topics"}, b"key=k1", why)
