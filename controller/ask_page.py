@@ -20,7 +20,7 @@ from access.filters import text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
 from access.rest.problems import RETRY_AFTER_S, Problem
-from controller import asking, move_queries, outcomes, plan_actions
+from controller import asking, fingerprints, move_queries, outcomes, plan_actions, standing
 from controller.actions import Action, Target, faults_of
 from controller.broker_actions import Cordon, Uncordon, Unregister
 from controller.loss_page import AcknowledgeAll, AcknowledgeLoss
@@ -271,6 +271,9 @@ def told(request: HttpRequest, request_id: UUID) -> HttpResponse:
     plan = _plan_of(row.wish, outcome)
     context = {
         "section": "reassignments" if plan else "topics" if topics else "cluster",
+        # What is created is without a leader for a moment. An answer that is waited for changes no row here.
+        "watch": "" if outcome.verdict is Verdict.WAITING else fingerprints.CLUSTER,
+        "rendered": standing.of(request).fingerprint,
         "row": row,
         "outcome": outcome,
         "title": _title_of(row.wish),

@@ -63,12 +63,13 @@ def test_what_would_come_of_it_is_shown_again_before_a_reason_is_given(open_page
 def test_a_refusal_is_whole_and_leads_to_the_plan(open_page: Open) -> None:
     made = a_plan()
     address = f"/cluster/requests/{refused(made).id}/"
-    cut = "(e) => e.closest('td').scrollWidth > e.closest('td').clientWidth"
+    cut = "(e) => e.closest('td, th').scrollWidth > e.closest('td, th').clientWidth"
     for shown, word in (("/cluster/requests/", "refused, or in part"), (address, "refused")):
         page = open_page(shown, width=390)
         result = page.locator("tbody .state")
         expect(result).to_have_text(word)
         assert not result.evaluate(cut), f"{word} is cut"
+        assert not page.locator("tbody th a").evaluate(cut), "what was asked is cut"
     page.get_by_role("link", name="To Drain broker 3").click()
     page.wait_for_url(f"**/plans/{made.id}/")
 
