@@ -10,6 +10,7 @@ from access.grants import Role
 from access.service import create_user
 from controller import ask_page
 from controller.models import ClientQuota, Partition, Reassignment, Topic
+from muster.kernel.error_codes import ErrorCode
 from runtime import asking
 from runtime.models import WorkItem
 from tests.integration.web import cast
@@ -347,3 +348,29 @@ def test_a_filter_of_requests_is_kept_from_page_to_page(
     other = address.replace("q=ola", "q=mira")
     assert operator.get(f"/cluster/requests/{other}").status_code == 400, "it is of another list"
     assert operator.get("/cluster/requests/?state=lost").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("error", "leads"), [(ErrorCode.INVALID_UPDATE_VERSION, True), (ErrorCode.POLICY_VIOLATION, False)]
+)
+def test_a_refusal_for_what_changed_meanwhile_leads_to_what_did(
+    operator: Client, error: ErrorCode, leads: bool
+) -> None:
+    """It named two versions, and nobody was told where to look for what is between them."""
+    row = WorkItem.objects.create(
+        kind="controller.request",
+        lane="controller",
+        key="cluster",
+        principal="mira",
+        payload={"wish": {"type": "DeleteTopics", "topics": [{"name": "flights"}]}},
+        result={
+            "type": "TopicResults",
+            "correlation_id": 0,
+            "topics": [{"name": "flights", "error": int(error)}],
+        },
+        state="adopted",
+    )
+    page = operator.get(f"/cluster/requests/{row.id}/").content.decode()
+    assert "Refused." in page
+    assert ('<a class="btn" href="/journal/?topic=flights">What changed it</a>' in page) is leads
+    assert operator.get("/journal/?topic=flights").status_code == 200
