@@ -63,7 +63,7 @@ def test_what_would_come_of_it_is_shown_again_before_a_reason_is_given(open_page
 def test_a_refusal_is_whole_and_leads_to_the_plan(open_page: Open) -> None:
     made = a_plan()
     address = f"/cluster/requests/{refused(made).id}/"
-    cut = "(e) => e.closest('td, th').scrollWidth > e.closest('td, th').clientWidth"
+    cut = "(e) => [e, e.closest('td, th')].some((one) => one.scrollWidth > one.clientWidth)"
     for shown, word in (("/cluster/requests/", "refused, or in part"), (address, "refused")):
         page = open_page(shown, width=390)
         result = page.locator("tbody .state")
