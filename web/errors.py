@@ -100,6 +100,8 @@ def csrf_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404: no such page, group or topic."""
     means = "It may have been deleted, or the address has a slip."
+    if request.method not in READ:
+        means = f"{means} Nothing was changed."
     return _answer(request, 404, "There is nothing at this address", means, "Look in the lists.")
 
 

@@ -109,6 +109,7 @@ def test_whoever_is_refused_asks_again_and_a_group_that_went_is_not_gone_back_to
     refused = mira.post("delete_group", go="yes", confirm=mira.group, version="3-6")
     told = mira.client.get(refused.headers["Location"]).content.decode()
     assert "Changed meanwhile." in told and f"/ask/delete_group/{mira.group}/" in told
+    assert "Nothing was done" in told and f'href="/journal/?group={mira.group}"' in told
     done = mira.post("delete_group", go="yes", confirm=mira.group)
     told = mira.client.get(done.headers["Location"]).content.decode()
     assert "Deleted, with 4 committed offsets" in told and f"/groups/{mira.group}/" not in told

@@ -247,6 +247,13 @@ def test_what_is_not_there_is_404(operator: Client, address: str) -> None:
     assert operator.get(f"/cluster/ask/{address}").status_code == 404
 
 
+def test_a_form_about_what_is_gone_says_that_nothing_was_changed(operator: Client) -> None:
+    for address in ("/cluster/ask/delete-topic/topic/gone/", "/ask/delete_group/gone/"):
+        refused = operator.post(address, {"reason": "retired", "confirm": "gone", "go": "yes", "key": "k"})
+        assert refused.status_code == 404 and b"Nothing was changed." in refused.content
+        assert b"Nothing was changed." not in operator.get(address).content
+
+
 def test_requests_are_listed_with_who_and_why(operator: Client) -> None:
     assert b"Nobody has asked for anything" in operator.get("/cluster/requests/").content
     WorkItem.objects.create(
