@@ -4,17 +4,15 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
-
-import structlog
 
 from broker.core.leader_epochs import offset_for_leader_epoch
 from broker.hosted import HostedPartition
 from broker.log.outcomes import StorageFailed, TimestampedOffset
 from broker.replicas import DataPlane
 from kafkaserver.callers import KafkaCaller, caller_of
+from kafkaserver.later import Later
 from kafkaserver.replies import Reply
 from muster.kafkawire import batches, fields
 from muster.kafkawire.api_table import (
@@ -31,8 +29,6 @@ from muster.kafkawire.api_table import (
 from muster.kafkawire.errors import CorruptBatch, UnsupportedCompression
 from muster.kafkawire.record_frames import frames, records_of
 from muster.kernel.error_codes import ErrorCode
-
-log = structlog.get_logger(__name__)
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -67,9 +63,9 @@ class _Refused(Exception):
 class OffsetHandlers:
     """Serves questions about offsets from one data plane."""
 
-    def __init__(self, plane: DataPlane) -> None:
+    def __init__(self, plane: DataPlane, later: Later) -> None:
         self._plane = plane
-        self._looking: set[asyncio.Task[None]] = set()
+        self._later = later
 
     # -- ListOffsets
 
@@ -86,25 +82,18 @@ class OffsetHandlers:
                 pass
             reply.send(listed.answered())
             return
-        task = asyncio.get_running_loop().create_task(self._search(listed, reply))
-        self._looking.add(task)
-        task.add_done_callback(self._looking.discard)
-        reply.park(listed.size, partial(_end, task))
+        self._later.start(reply, self._search(listed, reply), listed.size)
 
     async def _search(self, listed: "_Listed", reply: Reply) -> None:
         loop = asyncio.get_running_loop()
-        try:
-            until = loop.time() + LOOK_AT_ONCE_S
-            for found in listed.steps():
-                if found is not None:
-                    await asyncio.to_thread(found.look_into)
-                if loop.time() > until:
-                    await asyncio.sleep(0)
-                    until = loop.time() + LOOK_AT_ONCE_S
-            reply.send(listed.answered())
-        except Exception:
-            log.exception("list_offsets_failed", peer=reply.peer)
-            reply.hang_up("our own mistake")
+        until = loop.time() + LOOK_AT_ONCE_S
+        for found in listed.steps():
+            if found is not None:
+                await asyncio.to_thread(found.look_into)
+            if loop.time() > until:
+                await asyncio.sleep(0)
+                until = loop.time() + LOOK_AT_ONCE_S
+        reply.send(listed.answered())
 
     # -- OffsetForLeaderEpoch
 
@@ -145,10 +134,6 @@ class OffsetHandlers:
             leader_epoch=epoch,
             end_offset=end_offset,
         )
-
-
-def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
 
 
 class _Listed:

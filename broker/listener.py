@@ -73,7 +73,7 @@ class ClientListener:
         known = known or ClusterView(plane.broker_id)
         self._configs = ConfigsOfBroker(known, plane.topics, lambda: plane.view)
         admin = admin_handlers(controller, self._later, plane.clock, plane.name_of, self._configs)
-        offsets = OffsetHandlers(plane)
+        offsets = OffsetHandlers(plane, self._later)
         logs = LogHandlers(plane, self._later)
         self.fetches = FetchHandler(plane, WakeUps(), quotas, SessionBounds(slots=session_slots))
         self._handlers: dict[int, Handler] = {

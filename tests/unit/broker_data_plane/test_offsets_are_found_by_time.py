@@ -1,10 +1,12 @@
 """ListOffsets up to version 9: the special times, from which version on, and the very record of a time."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker import handlers_offsets
 from muster.kafkawire.api_table import SERVED, ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
 from tests.unit.broker_data_plane.planes import Client, broker, client, produce
@@ -181,3 +183,24 @@ async def test_a_record_that_states_more_than_all_time_is_as_young_as_its_batch(
         liar = lying_batch([(0, b"k", b"v")], time_delta=2**63 - 1)
         await ann.ask(PRODUCE, 9, produce(batch=bytes(liar)))
         assert await found(ann, 0) == await found(ann, -3) == (0, 1_000, 0)
+
+
+async def test_whose_search_is_given_up_is_hung_up_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers leave in the order of requests: behind one that never comes nothing ever would."""
+
+    def give_up(_batch: object) -> None:
+        raise asyncio.CancelledError
+
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await fill(ann, [b"a", b"b"])
+        with monkeypatch.context() as mistake:
+            mistake.setattr(handlers_offsets._Batch, "look_into", give_up)
+            with pytest.raises(EOFError):
+                async with asyncio.timeout(10):
+                    await found(ann, 1_001)
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert await found(ann, 1_001) == (0, 1_001, 1)
