@@ -32,7 +32,8 @@ CANNOT_WRITE = (
     " no group rebalances and no leader is elected; reading and writing go on where they are."
 )
 NO_CONNECTION_LEFT = (
-    "PostgreSQL has no connection left for the pages: raise its max_connections, or end who holds them."
+    "PostgreSQL has no connection left for the pages: raise its max_connections, or what a PgBouncer before"
+    " it lets in, or end who holds them."
     " Nodes keep theirs; one that loses a connection now commits, rebalances and elects no more until it has"
     " another."
 )
@@ -47,8 +48,11 @@ OTHER_SCHEMA = (
 _UNKNOWN_TABLE_OR_COLUMN = ("42P01", "42703")
 _SILENT = (OperationalError, InterfaceError)
 """What it looks like when the database does not answer."""
-_TOO_MANY = ("too many clients", "too many connections", "connection slots are reserved")
-"""How PostgreSQL, in English, refuses one connection more; in another language it counts as silent.
+_TOO_MANY = (
+    *("too many clients", "too many connections", "connection slots are reserved"),
+    *("no more connections allowed", "client connections exceeded"),
+)
+"""How PostgreSQL, in English, refuses one connection more, and PgBouncer; else it counts as silent.
 
 Libpq tells no SQLSTATE of what failed to connect.
 """
@@ -81,7 +85,7 @@ def why_unanswered(exception: BaseException | None) -> str:
 
 
 def has_no_connection_left(exception: BaseException) -> bool:
-    """Whether PostgreSQL answers, and refuses one connection more."""
+    """Whether PostgreSQL, or a PgBouncer before it, answers, and refuses one connection more."""
     return any(words in str(exception) for words in _TOO_MANY)
 
 
