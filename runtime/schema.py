@@ -4,8 +4,8 @@ What such a schema says in other words this program cannot know: it does not beg
 while `manage.py migrate` brings it goes on: an upgrade migrates first, then restarts one after the other.
 """
 
-import ast
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
@@ -25,8 +25,8 @@ Migration: TypeAlias = tuple[str, str]
 def why_unknown(connection: BaseDatabaseWrapper) -> str:
     """Which migrations this database has that this program has not; empty: none.
 
-    What apps that are not installed here have applied is theirs. No migration is imported: a worker keeps
-    what it imports. Raises DatabaseError.
+    What apps that are not installed here have applied is theirs. No migration is imported that replaces
+    none: a worker keeps what it imports. Raises DatabaseError.
     """
     applied = MigrationRecorder(connection).applied_migrations()
     ours = {config.label: _migrations_of(config.label, config.name) for config in apps.get_app_configs()}
@@ -60,17 +60,16 @@ def _migrations_of(label: str, app: str) -> frozenset[Migration]:
     places = spec.submodule_search_locations if spec else None
     names = [one.name for one in iter_modules(places)] if places else []
     files = [Path(place, f"{name}.py") for place in places or () for name in names]
-    replaced = (pair for file in files if file.is_file() for pair in _replaced_by(file))
+    replaced = (pair for file in files if file.is_file() for pair in _replaced_by(app, file))
     return frozenset([*((label, name) for name in names), *replaced])
 
 
-def _replaced_by(migration: Path) -> list[Migration]:
-    """What a squashed migration stands for, also when the files of that are gone; read, not imported."""
-    text = migration.read_text(encoding="utf-8")
-    if "replaces" not in text:
+def _replaced_by(app: str, migration: Path) -> list[Migration]:
+    """What a squashed migration stands for, also when the files of that are gone.
+
+    Imported only where it may say so: it may have computed it.
+    """
+    if "replaces" not in migration.read_text(encoding="utf-8"):
         return []
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.Assign(targets=[ast.Name("replaces")], value=ast.expr() as value):
-                return [(label, name) for label, name in ast.literal_eval(value)]
-    return []
+    module = import_module(f"{app}.migrations.{migration.stem}")
+    return list(getattr(getattr(module, "Migration", None), "replaces", ()))

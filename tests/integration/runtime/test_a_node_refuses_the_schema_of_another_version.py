@@ -63,22 +63,29 @@ def test_a_node_ends_and_says_what_is_wrong(database: str, change: str, why: str
     assert (done.returncode, done.stderr.strip().splitlines()[-1]) == (1, f"CommandError: {why}")
 
 
+@pytest.mark.parametrize(
+    ("app", "replaces"),
+    [
+        ("squashed_app", "replaces = [('squashed_app', '0001_first'), ('squashed_app', '0002_second')]"),
+        ("stated_app", "replaces: list = [('stated_app', '0001_first'), ('stated_app', '0002_second')]"),
+        ("computed_app", "replaces = list(zip(['computed_app'] * 2, ['0001_first', '0002_second']))"),
+    ],
+)
 def test_what_a_squashed_migration_stands_for_is_no_later_one(
-    fresh_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fresh_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, app: str, replaces: str
 ) -> None:
     """The files of what it replaces may be gone, while the database has applied these."""
-    migrations = tmp_path / "squashed_app" / "migrations"
+    migrations = tmp_path / app / "migrations"
     migrations.mkdir(parents=True)
     for folder in (migrations.parent, migrations):
         folder.joinpath("__init__.py").touch()
     migrations.joinpath("0001_squashed_0002.py").write_text(
-        "from django.db import migrations\n\n\nclass Migration(migrations.Migration):\n"
-        "    replaces = [('squashed_app', '0001_first'), ('squashed_app', '0002_second')]\n"
+        f"from django.db import migrations\n\n\nclass Migration(migrations.Migration):\n    {replaces}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    with override_settings(INSTALLED_APPS=[*settings.INSTALLED_APPS, "squashed_app"]):
+    with override_settings(INSTALLED_APPS=[*settings.INSTALLED_APPS, app]):
         for name in ("0001_first", "0002_second"):
-            MigrationRecorder(connection).record_applied("squashed_app", name)
+            MigrationRecorder(connection).record_applied(app, name)
         assert why_unknown(connection) == ""
-        MigrationRecorder(connection).record_applied("squashed_app", "0003_later")
-        assert "squashed_app.0003_later:" in why_unknown(connection)
+        MigrationRecorder(connection).record_applied(app, "0003_later")
+        assert f"{app}.0003_later:" in why_unknown(connection)
