@@ -1,11 +1,13 @@
 """This room makes a restored PostgreSQL the cluster's, above all that the lost one may have counted."""
 
+import sys
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from runtime import cluster, succession
+from runtime.ports import Connection
 from runtime.postgres import open_connection, told
 from runtime.succession import LIFT, MOST_LIFTS, ROOM
 
@@ -28,6 +30,9 @@ class Command(BaseCommand):
             help=f"Lift by this, from {LIFT:,} to {MOST_LIFTS * LIFT:,}, whatever brokers have stated; by no"
             f" more than is needed, for leader epochs end at {ROOM:,}, and behind it nothing is led.",
         )
+        parser.add_argument(
+            "--no-input", action="store_true", help="Ask nothing; nor is anybody asked where no terminal is."
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Lift, and say what was."""
@@ -37,6 +42,8 @@ class Command(BaseCommand):
         connection = open_connection(settings.DATABASE_DIRECT_URL, "muster-tool")
         try:
             with told(connection):
+                if sys.stdin.isatty() and not options["no_input"]:
+                    _ask(connection)
                 row, by = succession.adopt(connection, settings.MUSTER_NODE_NAME, by)
         except succession.NotBelieved as error:
             raise CommandError(f"{error}. {_advice(error.lacking, error.enough)}") from error
@@ -50,6 +57,21 @@ class Command(BaseCommand):
             f" everything counted was lifted by {by:,}. Start all brokers: a partition of more than one"
             " replica is led when all of them have shown their logs"
         )
+
+
+def _ask(connection: Connection) -> None:
+    """Whoever types this beside a copy that lives has brokers set logs aside. Raises CommandError."""
+    [(where, newest)] = connection.execute(
+        "SELECT format('%s at %s', current_database(), coalesce(host(inet_server_addr()), 'a socket')),"
+        " (SELECT coalesce(max(at)::text, 'the beginning') FROM journal)"
+    ).fetchall()
+    question = (
+        f"Database {where}: what was acknowledged after {newest} and is not here is lost, every member and"
+        " broker comes again, and brokers set logs aside of topics that it does not know. Nothing may run on"
+        " the copy that it replaces. Type yes to go on: "
+    )
+    if input(question).strip() != "yes":
+        raise CommandError("Nothing was changed.")
 
 
 def _advice(lacking: int, enough: int) -> str:

@@ -173,6 +173,29 @@ def test_a_restored_copy_is_refused_until_somebody_adopts_it(
     assert counted(connection) == tuple(number + LIFT for number in before)
 
 
+def test_whoever_sits_at_a_terminal_is_asked_before_anything_is_lifted(
+    connection: LaneConnection, fresh_database: str, settings: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = counted(connection)
+    settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
+    asked: list[str] = []
+    typed = iter(("no", "yes"))
+
+    def type_it(question: str) -> str:
+        asked.append(question)
+        return next(typed)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", type_it)
+    with pytest.raises(CommandError, match="Nothing was changed"):
+        call_command("adopt_restore")
+    assert counted(connection) == before
+    call_command("adopt_restore")
+    assert len(asked) == 2 and "Nothing may run on the copy that it replaces" in asked[0]
+    call_command("adopt_restore", "--no-input")
+    assert counted(connection) == tuple(number + 2 * LIFT for number in before)
+
+
 def proven(connection: LaneConnection, seq: int, lacking: int) -> None:
     """The controller has refused a broker that was told so much more than is held."""
     proof = SetBackProven(1, 40 + lacking, "broker 1 was told more", lacking)
