@@ -18,7 +18,7 @@ from muster.kernel.environment import SettingError
 from standalone.belongings import DEMO
 from standalone.children import StartError
 from standalone.ending import EndRequested, do_not_disturb, end_with_parent, listen_for_the_end
-from standalone.folder import update_info
+from standalone.folder import lack_of_room, update_info
 from standalone.stack import Stack
 from standalone.supervision import NotRunning, State, Supervision
 
@@ -30,7 +30,7 @@ class StackCommand(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with _one_line_for_each_failure():
+        with _one_line_for_each_failure(settings.MUSTER_HOME):
             self.act(Path(settings.MUSTER_HOME).absolute(), options)
 
     @abstractmethod
@@ -98,9 +98,13 @@ class OneProcessCommand(StackCommand):
             raise CommandError(f"There is no process {name!r}; WHAT is one of {', '.join(sorted(states))}.")
         self.change(supervision, name)
         states = supervision.states()
-        update_info(supervision.home, states)
         pid = states[name].pid
         self.say(f"{name} {states[name].text}" + (f" (pid {pid})" if pid else ""))
+        try:
+            update_info(supervision.home, states)
+        except OSError as error:
+            # It is done; whoever runs the stack writes it down when that is possible again.
+            self.say(lack_of_room(supervision.home) or f"stack.json cannot be kept true: {error}")
 
     @abstractmethod
     def change(self, supervision: Supervision, name: str) -> None:
@@ -117,20 +121,20 @@ def running(home: Path) -> tuple[Supervision, dict[str, State]]:
 
 
 @contextlib.contextmanager
-def _one_line_for_each_failure() -> Iterator[None]:
+def _one_line_for_each_failure(home: Path) -> Iterator[None]:
     try:
         yield
     except (NotRunning, StartError, SettingError) as error:
         raise CommandError(str(error)) from error
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        raise CommandError(f"{error.strerror or error}{where}{_what_to_do(error)}") from error
+        raise CommandError(f"{error.strerror or error}{where}{_what_to_do(error, home)}") from error
 
 
-def _what_to_do(error: OSError) -> str:
+def _what_to_do(error: OSError, home: Path) -> str:
     match error.errno:
         case errno.EACCES | errno.EPERM | errno.EROFS | errno.ENOTDIR:
             return ". Name a folder in which this user may write with MUSTER_HOME=dir."
         case errno.ENOSPC | errno.EDQUOT:
-            return ". Make room there, or name a folder on another disk with MUSTER_HOME=dir."
+            return f". Make room on the disk of {home}, or name a folder on another with MUSTER_HOME=dir."
     return ""

@@ -18,6 +18,7 @@ from standalone.private import SHORT_ROOM, write_private
 from standalone.supervision import State, socket_path
 
 INFO_FILE = "stack.json"
+LEAST_ROOM_BYTES = 64 * 1024
 # What processes leave there who are killed goes with the next start.
 SCRATCH = "tmp"
 ROOMS = ("log", "secrets", "run", SCRATCH)
@@ -27,6 +28,17 @@ def names_of_a_stack(brokers: int) -> tuple[str, ...]:
     """What a stack of so many brokers, and the demo on it, put into a home."""
     servers = ("redis", "postgres", POINTER, *(f"broker-{number}" for number in range(1, brokers + 1)))
     return (LOCK_FILE, *ROOMS, *servers, INFO_FILE, "evidence", "evidence-of-kafka-clients", "spark")
+
+
+def lack_of_room(home: Path) -> str:
+    """That its disk is full, and what that costs; empty where it is not."""
+    disk = os.statvfs(home)
+    if disk.f_bavail * disk.f_frsize >= LEAST_ROOM_BYTES:
+        return ""
+    return (
+        f"the disk of {home} is full: what runs goes on, but lines of logs are lost, and stack.json grows"
+        " old. Make room there: both go on by themselves"
+    )
 
 
 class AlreadyRunning(StartError):

@@ -61,6 +61,7 @@ class Stack:
         self._children: dict[str, Child] = {}
         self._tokens: dict[str, str] = {}
         self._lock: int | None = None
+        self._told_gone: dict[str, int] = {}
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -176,18 +177,18 @@ class Stack:
             return ""
         return f" MUSTER_HOME={shlex.quote(str(self.home))}"
 
-    def refresh_info(self) -> list[str]:
-        """Write stack.json anew if a process came or went; returns what ended since, in words."""
+    def refresh_info(self, tell: Progress) -> None:
+        """Tell once what ended since; write stack.json anew if a process came or went. Raises OSError."""
         path = self.home / folder.INFO_FILE
         before = {row["name"]: row for row in folder.read_info(self.home).get("processes", [])}
         after = {row["name"]: row for row in described(self._children.values(), self.states())}
+        for name, row in before.items():
+            # Where it cannot be written it is what it was, each time.
+            if row["pid"] and not after[name]["pid"] and self._told_gone.get(name) != row["pid"]:
+                self._told_gone[name] = row["pid"]
+                tell(f"{name} {after[name]['state']}; start it again: make start WHAT={name}{self.where}")
         if before != after or not path.exists():
             self._write_info()
-        gone = [name for name, row in before.items() if row["pid"] and not after[name]["pid"]]
-        return [
-            f"{name} {after[name]['state']}; start it again: make start WHAT={name}{self.where}"
-            for name in gone
-        ]
 
     # --- inside ---------------------------------------------------------------------------------------------
 

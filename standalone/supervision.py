@@ -170,7 +170,14 @@ class Supervisor(Supervision):
         self._write_settings(*children)
         make_socket_folder(self.socket.parent)
         self.socket.unlink(missing_ok=True)
-        program = [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "-c", str(self.settings)]
+        program = [
+            sys.executable,
+            "-m",
+            "standalone.supervisor_program",
+            "--nodaemon",
+            "-c",
+            str(self.settings),
+        ]
         self._process = launch(program, folder=ROOT, log=self.log, environment=environment)
         give_up_at = time.monotonic() + START_LIMIT_S
         while True:

@@ -6,7 +6,7 @@ from typing import Any
 
 from standalone.children import stands_still
 from standalone.commanding import StackCommand, running
-from standalone.folder import read_info
+from standalone.folder import lack_of_room, read_info
 from standalone.readiness import look
 
 
@@ -16,6 +16,8 @@ class Command(StackCommand):
     def act(self, home: Path, options: Mapping[str, Any]) -> None:
         supervision, states = running(home)
         info = read_info(supervision.home)
+        if lack := lack_of_room(supervision.home):
+            self.say(lack)
         self.say(f"bootstrap={info.get('bootstrap', '')} web={info.get('web', '')}")
         for row in info.get("processes", []):
             state = states.get(row["name"])

@@ -12,6 +12,7 @@ from django.core.management.base import CommandError
 from config import environment
 from standalone.children import StartError
 from standalone.commanding import InFrontCommand
+from standalone.folder import lack_of_room
 from standalone.stack import Stack
 from standalone.supervision import NotRunning
 
@@ -20,6 +21,7 @@ LOOK_AGAIN_S = 1.0
 
 class Command(InFrontCommand):
     help = "Run a whole stack on this machine until Ctrl-C or SIGTERM."
+    _trouble = ""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         for name in ("nodes", "brokers", "workers"):
@@ -52,11 +54,13 @@ class Command(InFrontCommand):
             self._look_after(stack)
 
     def _look_after(self, stack: Stack) -> None:
+        trouble = lack_of_room(stack.home)
         try:
-            for line in stack.refresh_info():
-                self.say(f"up: {line}")
+            stack.refresh_info(lambda line: self.say(f"up: {line}"))
         except NotRunning as error:
             raise StartError(f"{error} Its supervisor was ended by somebody.") from error
         except OSError as error:
-            # A full disk: the processes go on, or end by their own rules.
-            self.say(f"up: stack.json cannot be kept true: {error}")
+            trouble = trouble or f"stack.json cannot be kept true: {error}"
+        if trouble != self._trouble:
+            self.say(f"up: {trouble or f'{stack.home} can be written again'}")
+            self._trouble = trouble
