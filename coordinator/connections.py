@@ -26,6 +26,12 @@ OUTBOX_FRAMES_MAX = 10_000
 OUTBOX_BYTES_MAX = 16 * 1024 * 1024
 """A StartFetcher that names 100,000 partitions has 2 MB; a peer that lets eight of those lie is cut off."""
 
+OUTBOXES_BYTES_MAX = 256 * 1024 * 1024
+"""Of all connections of a node together; above it, who lets most lie is cut off."""
+
+TEXT_COSTS_BYTES = 150
+"""What a text that waits costs beside its letters."""
+
 CLOSE_REASON_BYTES_MAX = 123
 """RFC 6455 section 5.5: a control frame carries at most 125 bytes, two of which are the code."""
 
@@ -63,6 +69,7 @@ class MemberConnection:
 
     __slots__ = (
         "_close",
+        "_count",
         "_end_socket",
         "_outbox",
         "_outbox_bytes",
@@ -105,6 +112,7 @@ class MemberConnection:
         self._say_now = say_now
         self._outbox: deque[tuple[str, int]] | None = None
         self._outbox_bytes = 0
+        self._count: Callable[[int], None] = _nobody_counts
         self._close: tuple[int, str] | None = None
         self._end_socket: Callable[[], None] | None = None
         self._writer: asyncio.Task[None] | None = None
@@ -115,6 +123,15 @@ class MemberConnection:
         self._end_socket = end_socket
         if self._outbox or self._close:
             self._write_on()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What its outbox costs."""
+        return self._outbox_bytes
+
+    def count_by(self, count: Callable[[int], None]) -> None:
+        """Tell `count` of each change of `waiting_bytes`."""
+        self._count = count
 
     async def end(self) -> None:
         """The socket is gone."""
@@ -138,16 +155,26 @@ class MemberConnection:
         """Put an encoded message into the outbox."""
         if self.closing:
             return
-        size_bytes = limits.bytes_of(text)
+        size_bytes = limits.bytes_of(text) + TEXT_COSTS_BYTES
         if self._outbox is None:
             self._outbox = deque()
         self._outbox.append((text, size_bytes))
-        self._outbox_bytes += size_bytes
+        self._outbox_changes(size_bytes)
         if len(self._outbox) > OUTBOX_FRAMES_MAX or self._outbox_bytes > OUTBOX_BYTES_MAX:
-            logger.warning("connection %s of %s does not read", self.id, self.principal)
-            self._outbox.clear()
-            self.close(POLICY_VIOLATION_CLOSE, "the outbox is full")
+            self.does_not_read()
         self._write_on()
+
+    def does_not_read(self) -> None:
+        """Close it, or let it close, without what lies in its outbox."""
+        logger.warning("connection %s of %s does not read", self.id, self.principal)
+        if self._outbox is not None:
+            self._outbox.clear()
+        self._outbox_changes(-self._outbox_bytes)
+        self.close(POLICY_VIOLATION_CLOSE, "the outbox is full")
+
+    def _outbox_changes(self, by_bytes: int) -> None:
+        self._outbox_bytes += by_bytes
+        self._count(by_bytes)
 
     def hang_up(self, error: ErrorCode, text: str) -> None:
         """End it as a coordinator does (callers.Caller): the close tells the error and the text."""
@@ -185,7 +212,7 @@ class MemberConnection:
         try:
             while self._outbox:
                 text, size_bytes = self._outbox.popleft()
-                self._outbox_bytes -= size_bytes
+                self._outbox_changes(-size_bytes)
                 await self._send({"type": "websocket.send", "text": text})
             over, self._outbox = self._close is not None, None
             if self._close is not None:
@@ -208,6 +235,7 @@ class Connections:
         self._of_principal: dict[str, int] = {}
         self._max = max_connections
         self._max_per_principal = max_connections_per_principal
+        self._waiting_bytes = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -220,11 +248,14 @@ class Connections:
     def add(self, connection: MemberConnection) -> None:
         """The handshake of `connection` was accepted."""
         self._open[connection.id] = connection
+        connection.count_by(self._waits)
         self._of_principal[connection.principal] = self._of_principal.get(connection.principal, 0) + 1
 
     def remove(self, connection: MemberConnection) -> None:
         """The socket is gone."""
         if self._open.pop(connection.id, None) is not None:
+            connection.count_by(_nobody_counts)
+            self._waiting_bytes -= connection.waiting_bytes
             left = self._of_principal[connection.principal] - 1
             if left:
                 self._of_principal[connection.principal] = left
@@ -234,6 +265,16 @@ class Connections:
     def all(self) -> list[MemberConnection]:
         """Every open connection."""
         return list(self._open.values())
+
+    def _waits(self, more_bytes: int) -> None:
+        """The outboxes grew by so much, or shrank."""
+        self._waiting_bytes += more_bytes
+        if more_bytes > 0 and self._waiting_bytes > OUTBOXES_BYTES_MAX:
+            max(self._open.values(), key=lambda one: one.waiting_bytes).does_not_read()
+
+
+def _nobody_counts(_bytes: int) -> None:
+    """Of a connection that is gone."""
 
 
 def _reason(error: ErrorCode, text: str) -> str:

@@ -106,13 +106,38 @@ async def test_a_proxy_that_names_its_client_at_length_fails_no_row() -> None:
 
 
 async def test_what_waits_for_a_peer_is_counted_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "OUTBOX_BYTES_MAX", 100)
+    monkeypatch.setattr(connections, "OUTBOX_BYTES_MAX", 100 + 2 * connections.TEXT_COSTS_BYTES)
     connection = new_door().admit(dict(SCOPE["headers"]), "127.0.0.1", Peer(reads=False).send)
     assert isinstance(connection, connections.MemberConnection)
     connection.say_text("€" * 33)
     assert not connection.closing
     connection.say_text("€")
     assert connection.closing
+
+
+async def test_who_lets_most_lie_is_cut_off_when_all_outboxes_hold_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thousands that stay below their own limits fill the memory together."""
+    monkeypatch.setattr(connections, "OUTBOXES_BYTES_MAX", 10_000)
+    door = new_door()
+
+    def admitted() -> connections.MemberConnection:
+        connection = door.admit(dict(SCOPE["headers"]), "127.0.0.1", Peer(reads=False).send)
+        assert isinstance(connection, connections.MemberConnection)
+        return connection
+
+    ann, ben, cleo = (admitted() for _ in range(3))
+    ben.say_text("x" * 6_000)
+    for _ in range(3):
+        ann.say_text("x" * 900)
+    assert [one.closing for one in (ann, ben, cleo)] == [False, False, False]
+    ann.say_text("x" * 900)
+    assert [one.closing for one in (ann, ben, cleo)] == [False, True, False], "who lets most lie"
+    door.closed(ben)
+    door.closed(ann)
+    cleo.say_text("x" * 9_000)
+    assert not cleo.closing, "what lay in outboxes that are gone counts no more"
 
 
 @pytest.mark.parametrize("reads", [True, False])
