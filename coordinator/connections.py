@@ -32,6 +32,11 @@ OUTBOXES_BYTES_MAX = 256 * 1024 * 1024
 TEXT_COSTS_BYTES = 150
 """What a text that waits costs beside its letters."""
 
+UNANSWERED_CHARACTERS = 64 * 1024
+"""Of a connection's commits; who has more is read no further until some are answered. Taken apart and judged
+they cost up to thirty times as much, and whoever says them may not wait for one of them.
+"""
+
 CLOSE_REASON_BYTES_MAX = 123
 """RFC 6455 section 5.5: a control frame carries at most 125 bytes, two of which are the code."""
 
@@ -48,6 +53,9 @@ _CLOSE_OF = {
 }
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+Rest = Callable[[], Callable[[], None]]
+"""Reads nothing more from the peer until what is returned is called."""
+
 SayNow = Callable[[bytes], bool]
 """Sends a text at once; False, and nothing is sent, when it would have to wait."""
 
@@ -74,6 +82,7 @@ class MemberConnection:
         "_outbox",
         "_outbox_bytes",
         "_patience",
+        "_read_on",
         "_say_now",
         "_send",
         "_writer",
@@ -88,6 +97,7 @@ class MemberConnection:
         "principal",
         "shard",
         "topics",
+        "unanswered_characters",
         "unanswered_commits",
         "verified_at",
     )
@@ -105,6 +115,7 @@ class MemberConnection:
         self.closing = False
         self.is_member: bool | None = None
         self.unanswered_commits = 0
+        self.unanswered_characters = 0
         self.verified_at = Instant(0)
         # What its token is good for.
         self.groups = self.topics = EVERYTHING
@@ -117,12 +128,31 @@ class MemberConnection:
         self._end_socket: Callable[[], None] | None = None
         self._writer: asyncio.Task[None] | None = None
         self._patience: asyncio.TimerHandle | None = None
+        self._read_on: Callable[[], None] | None = None
 
     def begin(self, end_socket: Callable[[], None]) -> None:
         """The handshake is over: what waits may leave. `end_socket` is called when nothing more will."""
         self._end_socket = end_socket
         if self._outbox or self._close:
             self._write_on()
+
+    def commit_came(self, characters: int) -> None:
+        """It is to be answered."""
+        self.unanswered_commits += 1
+        self.unanswered_characters += characters
+
+    def commit_answered(self, characters: int) -> None:
+        """One of those that came."""
+        self.unanswered_commits -= 1
+        self.unanswered_characters -= characters
+        if self._read_on is not None and self.unanswered_characters < UNANSWERED_CHARACTERS:
+            read_on, self._read_on = self._read_on, None
+            read_on()
+
+    def rest_until_answered(self, rest: Rest) -> None:
+        """Read no further while too much of what was read is unanswered."""
+        if self._read_on is None:
+            self._read_on = rest()
 
     @property
     def waiting_bytes(self) -> int:

@@ -218,16 +218,16 @@ class ConsumerDoor:
         if not service.hear(connection, connection.group_id or "", message, connection.peer):
             connection.close(POLICY_VIOLATION_CLOSE, "too much is unanswered")
 
-    def commit(self, connection: MemberConnection, message: CommitOffsetsRequest) -> None:
-        """Offsets to commit; acknowledged after COMMIT."""
+    def commit(self, connection: MemberConnection, message: CommitOffsetsRequest, characters: int) -> None:
+        """Offsets to commit, said in so many characters; acknowledged after COMMIT."""
         service = self._expect_service(connection)
         if service is None:
             return
         if connection.unanswered_commits >= self.limits.unanswered_commits:
             connection.close(POLICY_VIOLATION_CLOSE, "too many CommitOffsets are unanswered")
             return
-        connection.unanswered_commits += 1
-        if not service.commit(_MembersCommit(connection, message)):
+        connection.commit_came(characters)
+        if not service.commit(_MembersCommit(connection, message, characters)):
             connection.close(POLICY_VIOLATION_CLOSE, "too much is unanswered")
 
     def _service_of(self, connection: MemberConnection) -> ShardService | None:
@@ -269,18 +269,19 @@ class ConsumerDoor:
 class _MembersCommit(Commit):
     """A CommitOffsets of a native member."""
 
-    __slots__ = ("_member", "_request")
+    __slots__ = ("_characters", "_member", "_request")
 
-    def __init__(self, member: MemberConnection, request: CommitOffsetsRequest) -> None:
+    def __init__(self, member: MemberConnection, request: CommitOffsetsRequest, characters: int) -> None:
         self.key = member.group_id or ""
         self.connection = member.id
         self._member = member
         self._request = request
+        self._characters = characters
 
     def judge(self, state: GroupState) -> Judgement:
         request = self._request
         return judge(state, self.connection, request.consumer_id, each_position(request.offset_info))
 
     def answer(self, judgement: Judgement) -> None:
-        self._member.unanswered_commits -= 1
+        self._member.commit_answered(self._characters)
         self._member.say(frames.commit_answer(self._request.correlation_id, judgement))

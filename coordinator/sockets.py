@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from channels.consumer import AsyncConsumer
 
 from coordinator import connections
-from coordinator.connections import MemberConnection, never_now
+from coordinator.connections import UNANSWERED_CHARACTERS, MemberConnection, Rest, never_now
 from coordinator.door import UNAUTHORIZED, ConsumerDoor
 from muster.messages import codec, limits
 from muster.messages.errors import INVALID_PAYLOAD_CLOSE, POLICY_VIOLATION_CLOSE, RemoteMessageError
@@ -31,6 +31,9 @@ class TextLine(Protocol):
 
     def say_now(self, payload: bytes) -> bool:
         """Send a text. False, and nothing is sent, when it would have to wait or is too late."""
+
+    def rest(self) -> Callable[[], None]:
+        """Read nothing more, until what is returned is called: once, from the loop's thread."""
 
     def cut_off_within(self, seconds: float) -> None:
         """Free the socket by then, whatever of what was sent still lies in its buffer."""
@@ -61,7 +64,7 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
             await _refuse(send, admission)
             return
         try:
-            listening = _Listening(admission, self._door)
+            listening = _Listening(admission, self._door, None if line is None else line.rest)
             if line is not None:
                 line.hear_by(listening.hear, listening.fits)
             await send({"type": "websocket.accept"})
@@ -103,9 +106,10 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
 class _Listening:
     """Hears what one connection says, and no more of it than it may say in a second."""
 
-    def __init__(self, connection: MemberConnection, door: ConsumerDoor) -> None:
+    def __init__(self, connection: MemberConnection, door: ConsumerDoor, rest: Rest | None) -> None:
         self._connection = connection
         self._door = door
+        self._rest = rest
         self._clock = asyncio.get_running_loop().time
         self._second_began = self._clock()
         self._frames = 0
@@ -142,6 +146,8 @@ class _Listening:
         self._understand(self._connection, text)
         self._frames += 1
         if self._frames < self._door.limits.frames_per_second:
+            if self._rest is not None and self._connection.unanswered_characters >= UNANSWERED_CHARACTERS:
+                self._connection.rest_until_answered(self._rest)
             return 0
         # Reading stops, TCP slows the peer down, nothing is lost; its pings wait like all else.
         now = self._clock()
@@ -164,7 +170,7 @@ class _Listening:
             return
         match message:
             case CommitOffsetsRequest():
-                self._door.commit(connection, message)
+                self._door.commit(connection, message, len(text))
             case RegisterConsumerRequest():
                 self._door.register(connection, message)
             case ClusterMetadataRequest():

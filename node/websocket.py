@@ -86,6 +86,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         self._others = 0
         self._others_since = 0.0
         self._waits_for_the_peer = False
+        self._rests_for_the_application = False
         self._cut_off: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
         self._large_texts = large_texts(self.loop)
@@ -118,6 +119,19 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             header = struct.pack(">BBQ", TEXT, 127, size)
         self._said.say(self.transport, header + payload)
         return True
+
+    def rest(self) -> Callable[[], None]:
+        """Read nothing more, until what is returned is called."""
+        self._rests_for_the_application = True
+        self._rest_from_reading()
+
+        def read_on() -> None:
+            self._rests_for_the_application = False
+            if self._pause is None or self._pause.when() <= self.loop.time():
+                # Who answers is in the midst of something.
+                self.loop.call_soon(self._go_on)
+
+        return read_on
 
     def cut_off_within(self, seconds: float) -> None:
         """Free the socket by then, whatever still lies in its buffer; nothing if that is done."""
@@ -310,6 +324,8 @@ class TextWebSocket(WebSocketsSansIOProtocol):
             return None
 
     def _go_on(self) -> None:
+        if self._rests_for_the_application:
+            return
         self._resting = False
         if self.transport.is_closing():
             return

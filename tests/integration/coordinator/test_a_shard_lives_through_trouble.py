@@ -25,6 +25,7 @@ from muster.kernel.ids import TopicId, TopicName
 from muster.kernel.instants import Instant
 from muster.kernel.shards import shard_of
 from muster.kernel.topology import Layouts, TopicLayout
+from muster.messages import codec
 from muster.messages.member import (
     CommitOffsetsRequest,
     CommitOffsetsResponse,
@@ -134,7 +135,7 @@ class Shard:
     def send(self, connection: MemberConnection, message: Any) -> None:
         """What the door does with a frame of a registered member."""
         if isinstance(message, CommitOffsetsRequest):
-            self.door.commit(connection, message)
+            self.door.commit(connection, message, len(codec.encode(message)))
         else:
             self.door.heard(connection, message)
 

@@ -378,6 +378,10 @@ class Line:
         self._say(payload)
         return True
 
+    def rest(self) -> Callable[[], None]:
+        """Nobody here says so much."""
+        return lambda: None
+
     def cut_off_within(self, seconds: float) -> None:
         self.node.loop.call_later(seconds, self._close)
 

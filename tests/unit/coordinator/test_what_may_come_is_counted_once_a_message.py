@@ -28,6 +28,9 @@ class Line:
     def say_now(self, payload: bytes) -> bool:
         return False
 
+    def rest(self) -> Callable[[], None]:
+        raise AssertionError("nothing is unanswered")
+
     def cut_off_within(self, seconds: float) -> None:
         """Nobody is behind it."""
 

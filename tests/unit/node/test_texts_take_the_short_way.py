@@ -50,6 +50,8 @@ class Application:
         self.refusals = 0
         self.pause_s = 0.0
         self.line: Any = None
+        self.rests = False
+        self.read_on: list[Callable[[], None]] = []
         self.longest = FRAME_LIMIT_BYTES
         self.asked: list[int] = []
         self.ended = asyncio.Event()
@@ -79,6 +81,8 @@ class Application:
     def hear(self, text: str) -> float:
         self.heard.append(text)
         self.refusals += not self.line.say_now(text.encode())
+        if self.rests:
+            self.read_on.append(self.line.rest())
         return self.pause_s
 
 
@@ -202,6 +206,28 @@ async def test_what_breaks_the_protocol_is_closed_with_its_code(
         opcode, payload = await peer.next_frame()
         assert (opcode, int.from_bytes(payload[:2], "big")) == (CLOSE, close_code)
     assert application.heard == ["fine"]
+
+
+async def test_nothing_is_heard_until_the_application_reads_on() -> None:
+    """Also of what came in one piece, and when a pause that began before is over."""
+    application = Application()
+    application.rests = True
+    async with connected(application) as peer:
+        for number in range(3):
+            peer.send(frame(b"one") + frame(b"two"))
+            async with asyncio.timeout(BOUND_S):
+                while len(application.read_on) < 2 * number + 1:
+                    await asyncio.sleep(0.005)
+            for _ in range(20):
+                application.line._go_on()
+                await asyncio.sleep(0)
+            assert len(application.heard) == 2 * number + 1
+            application.read_on[-1]()
+            async with asyncio.timeout(BOUND_S):
+                while len(application.read_on) < 2 * number + 2:
+                    await asyncio.sleep(0.005)
+            assert application.heard == ["one", "two"] * (number + 1)
+            application.read_on[-1]()
 
 
 async def test_nothing_is_heard_while_reading_rests() -> None:
