@@ -7,6 +7,7 @@ and acknowledged after COMMIT. Offsets that came with pings ride along once an i
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -301,5 +302,6 @@ def _count(commit: Commit, judgement: Judgement) -> None:
     """A refusal is counted once by each error in it, so that operators see why commits fail."""
     for error in {judgement.error, *judgement.refused.values()} - {ErrorCode.NONE}:
         metrics.commits_refused.labels(error.name).inc()
-    refused = [f"{one.topic}-{one.number} {error.name}" for one, error in judgement.refused.items()]
-    log.debug("commit refused", group=commit.key, error=judgement.error.name, first=refused[:3])
+    some = islice(judgement.refused.items(), 3)
+    first = [f"{one.topic}-{one.number} {error.name}" for one, error in some]
+    log.debug("commit refused", group=commit.key, error=judgement.error.name, first=first)

@@ -6,6 +6,7 @@ pings; hang-ups.
 
 from collections.abc import Iterable
 from functools import partial
+from uuid import UUID
 
 from coordinator.core.draft import Draft, Welcome
 from coordinator.core.events import Say, Saying, SayLater
@@ -67,16 +68,14 @@ def commit_answer(correlation_id: int, judgement: Judgement) -> CommitOffsetsRes
     """The answer to a CommitOffsets that was judged so."""
     if not judgement.refused:
         return CommitOffsetsResponse(correlation_id=correlation_id, error_code=judgement.error)
-    refused: dict[Partition, list[PartitionError]] = {}
-    for partition, error in judgement.refused.items():
-        refused.setdefault(partition._replace(number=0), []).append(
-            PartitionError(partition.number, int(error))
-        )
+    refused: dict[tuple[str, UUID], list[PartitionError]] = {}
+    for (name, topic_id, number), error in judgement.refused.items():
+        refused.setdefault((name, topic_id), []).append(PartitionError(number, int(error)))
     return CommitOffsetsResponse(
         correlation_id=correlation_id,
         error_code=judgement.error,
         refused=tuple(
-            TopicErrors(topic.topic, topic.topic_id, tuple(errors)) for topic, errors in refused.items()
+            TopicErrors(name, topic_id, tuple(errors)) for (name, topic_id), errors in refused.items()
         ),
     )
 
