@@ -70,7 +70,11 @@ def _ask(connection: Connection) -> None:
         " broker comes again, and brokers set logs aside of topics that it does not know. Nothing may run on"
         " the copy that it replaces. Type yes to go on: "
     )
-    if input(question).strip() != "yes":
+    try:
+        said = input(question)
+    except EOFError:
+        said = ""
+    if said.strip() != "yes":
         raise CommandError("Nothing was changed.")
 
 
