@@ -13,7 +13,7 @@ from django.utils.encoding import escape_uri_path
 from django.utils.http import urlencode
 
 from access import sessions
-from access.typed import LONGEST_TYPED, typed_into
+from access.typed import typed_into, written_as_a_form
 
 KEPT = "kept"
 """The door is told by this that what was typed comes back behind it (`yes`), or is lost (`no`)."""
@@ -59,15 +59,12 @@ class AskWhoItIs(LoginRequiredMiddleware):
         if not typed:
             door = _door({REDIRECT_FIELD_NAME: form})
             return HttpResponseRedirect(door if len(door) <= _LONGEST_DOOR else _short_of(request))
-        # Megabytes of somebody whom nobody knows are not written out to see how long they are.
-        letters = sum(len(name) + len(text) for name, text in typed)
-        if letters < _LONGEST_DOOR:
-            door = _door({REDIRECT_FIELD_NAME: f"{form}?{urlencode(typed)}", KEPT: "yes"})
-            if len(door) <= _LONGEST_DOOR:
-                return HttpResponseRedirect(door)
-        written = urlencode(typed) if letters <= LONGEST_TYPED else ""
-        if not 0 < len(written) <= LONGEST_TYPED:
+        written = written_as_a_form(typed)
+        if not written:
             return HttpResponseRedirect(_short_of(request))
+        door = _door({REDIRECT_FIELD_NAME: f"{form}?{written}", KEPT: "yes"})
+        if len(door) <= _LONGEST_DOOR:
+            return HttpResponseRedirect(door)
         page = {"next": form, "typed": written, "kept": "yes"}
         return render(request, "access/login.html", page, status=403)
 

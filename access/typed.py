@@ -1,9 +1,11 @@
 """This room reads what was typed before a session ended and no address bears: the door has kept it."""
 
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import parse_qsl
 
 from django.http import QueryDict
+from django.utils.http import urlencode
 
 LONGEST_TYPED: Final = 262_144
 """In letters, written as a form writes them; the page of the door says so of what is longer."""
@@ -20,6 +22,17 @@ def typed_into(posted: QueryDict) -> list[tuple[str, str]]:
     A field that was emptied goes along as well: without it the form shows what is set.
     """
     return [(name, str(text)) for name, text in posted.items() if name not in NOT_TYPED]
+
+
+def written_as_a_form(typed: Sequence[tuple[str, str]]) -> str:
+    """The fields as a form writes them; empty where that is longer than LONGEST_TYPED.
+
+    Megabytes of somebody whom nobody knows are not written out to see how long they are.
+    """
+    if sum(len(name) + len(text) for name, text in typed) > LONGEST_TYPED:
+        return ""
+    written = urlencode(typed)
+    return written if len(written) <= LONGEST_TYPED else ""
 
 
 def typed_in(written: str) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from django.middleware.csrf import REASON_BAD_ORIGIN
 from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
 from django.utils.encoding import escape_uri_path
-from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views import View
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -26,7 +26,7 @@ from access.login_limits import (
     too_many_failures,
 )
 from access.peers import address_of
-from access.typed import LONGEST_TYPED, typed_in, typed_into
+from access.typed import typed_in, typed_into, written_as_a_form
 
 _LONGEST_PASSWORD = 1024
 _OF_ANOTHER_SITE = REASON_BAD_ORIGIN.partition("%")[0]
@@ -122,8 +122,8 @@ def at_an_old_page(request: HttpRequest, reason: str) -> HttpResponse | None:
         return render(
             request, "access/typed.html", {"form": form, "fields": typed, "is_old": True}, status=403
         )
-    written = urlencode(typed)
-    kept = {"typed": written, "kept": "yes"} if len(written) <= LONGEST_TYPED else {"kept": "no"}
+    written = written_as_a_form(typed)
+    kept = {"typed": written, "kept": "yes"} if written else {"kept": "no"} if typed else {}
     return render(request, "access/login.html", {"next": form, **kept}, status=403)
 
 

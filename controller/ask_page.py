@@ -311,8 +311,13 @@ def _onwards(
 ) -> list[tuple[str, str]]:
     """Where one goes from here: addresses and what they are called."""
     onwards = [(reverse("topic", args=[name]), f"To {name}") for name in sorted(topics)[:1]]
-    if topics and any(one.error is ErrorCode.INVALID_UPDATE_VERSION for one in outcome.refusals):
-        onwards.append((f"{reverse('journal')}?{urlencode({'topic': min(topics)})}", "What changed it"))
+    changed = (
+        one.name
+        for one in outcome.refusals
+        if one.error is ErrorCode.INVALID_UPDATE_VERSION and one.name in topics
+    )
+    if name := next(changed, ""):
+        onwards.append((f"{reverse('journal')}?{urlencode({'topic': name})}", "What changed it"))
     if plan is not None:
         onwards.append((reverse("plan", args=[plan.id]), f"To {plan_actions.name_of(plan)}"))
     if isinstance(wish, ElectLeaders):

@@ -27,7 +27,7 @@ OUTBOX_BYTES_MAX = 16 * 1024 * 1024
 """A StartFetcher that names 100,000 partitions has 2 MB; a peer that lets eight of those lie is cut off."""
 
 OUTBOXES_BYTES_MAX = 256 * 1024 * 1024
-"""Of all connections of a node together; above it, who lets most lie is cut off."""
+"""Of all connections of a node, beside what lies in their sockets; above it, who lets most lie is cut off."""
 
 TEXT_COSTS_BYTES = 150
 """What a text that waits costs beside its letters."""
@@ -145,18 +145,22 @@ class MemberConnection:
         """One of those that came."""
         self.unanswered_commits -= 1
         self.unanswered_characters -= characters
-        if self._read_on is not None and self.unanswered_characters < UNANSWERED_CHARACTERS:
-            read_on, self._read_on = self._read_on, None
-            read_on()
+        if self.unanswered_characters < UNANSWERED_CHARACTERS:
+            self._rest_no_more()
 
     def rest_until_answered(self, rest: Rest) -> None:
         """Read no further while too much of what was read is unanswered."""
-        if self._read_on is None:
+        if self._read_on is None and not self.closing:
             self._read_on = rest()
+
+    def _rest_no_more(self) -> None:
+        if self._read_on is not None:
+            read_on, self._read_on = self._read_on, None
+            read_on()
 
     @property
     def waiting_bytes(self) -> int:
-        """What its outbox costs."""
+        """What its outbox costs, with the text that the server is about to send."""
         return self._outbox_bytes
 
     def count_by(self, count: Callable[[int], None]) -> None:
@@ -165,7 +169,7 @@ class MemberConnection:
 
     async def end(self) -> None:
         """The socket is gone."""
-        self.closing, self._end_socket = True, None
+        self.closing, self._end_socket, self._read_on = True, None, None
         if self._writer is not None:
             self._writer.cancel()
             await asyncio.wait([self._writer])
@@ -198,8 +202,9 @@ class MemberConnection:
         """Close it, or let it close, without what lies in its outbox."""
         logger.warning("connection %s of %s does not read", self.id, self.principal)
         if self._outbox is not None:
+            given_up = sum(size_bytes for _, size_bytes in self._outbox)
             self._outbox.clear()
-        self._outbox_changes(-self._outbox_bytes)
+            self._outbox_changes(-given_up)
         self.close(POLICY_VIOLATION_CLOSE, "the outbox is full")
 
     def _outbox_changes(self, by_bytes: int) -> None:
@@ -216,6 +221,8 @@ class MemberConnection:
             self.closing = True
             encoded = reason.encode()[:CLOSE_REASON_BYTES_MAX]
             self._close = (close_code, encoded.decode(errors="ignore"))
+            # Its answer to the close is to be read.
+            self._rest_no_more()
             self._write_on()
 
     def _write_on(self) -> None:
@@ -242,8 +249,11 @@ class MemberConnection:
         try:
             while self._outbox:
                 text, size_bytes = self._outbox.popleft()
-                self._outbox_changes(-size_bytes)
-                await self._send({"type": "websocket.send", "text": text})
+                try:
+                    await self._send({"type": "websocket.send", "text": text})
+                finally:
+                    # Until then it waits for the peer as well, in the server.
+                    self._outbox_changes(-size_bytes)
             over, self._outbox = self._close is not None, None
             if self._close is not None:
                 close_code, reason = self._close
@@ -300,7 +310,11 @@ class Connections:
         """The outboxes grew by so much, or shrank."""
         self._waiting_bytes += more_bytes
         if more_bytes > 0 and self._waiting_bytes > OUTBOXES_BYTES_MAX:
-            max(self._open.values(), key=lambda one: one.waiting_bytes).does_not_read()
+            # Who is being closed keeps one text at most, and not for long.
+            open_ones = (one for one in self._open.values() if not one.closing)
+            if (largest := max(open_ones, key=lambda one: one.waiting_bytes, default=None)) is not None:
+                logger.warning("what waits for all members takes more than %d bytes", OUTBOXES_BYTES_MAX)
+                largest.does_not_read()
 
 
 def _nobody_counts(_bytes: int) -> None:

@@ -127,9 +127,8 @@ class TextWebSocket(WebSocketsSansIOProtocol):
 
         def read_on() -> None:
             self._rests_for_the_application = False
-            if self._pause is None or self._pause.when() <= self.loop.time():
-                # Who answers is in the midst of something.
-                self.loop.call_soon(self._go_on)
+            # Who answers is in the midst of something.
+            self.loop.call_soon(self._go_on)
 
         return read_on
 

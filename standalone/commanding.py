@@ -136,5 +136,7 @@ def _what_to_do(error: OSError, home: Path) -> str:
         case errno.EACCES | errno.EPERM | errno.EROFS | errno.ENOTDIR:
             return ". Name a folder in which this user may write with MUSTER_HOME=dir."
         case errno.ENOSPC | errno.EDQUOT:
-            return f". Make room on the disk of {home}, or name a folder on another with MUSTER_HOME=dir."
+            is_there = not error.filename or home.absolute() in Path(error.filename).absolute().parents
+            where = f"on the disk of {home}" if is_there else "there"
+            return f". Make room {where}, or name a folder on another disk with MUSTER_HOME=dir."
     return ""

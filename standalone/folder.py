@@ -31,9 +31,14 @@ def names_of_a_stack(brokers: int) -> tuple[str, ...]:
 
 
 def lack_of_room(home: Path) -> str:
-    """That its disk is full, and what that costs; empty where it is not."""
-    disk = os.statvfs(home)
-    if disk.f_bavail * disk.f_frsize >= LEAST_ROOM_BYTES:
+    """That its disk is full, and what that costs; empty where it is not, or nobody can say."""
+    try:
+        disk = os.statvfs(home)
+    except OSError:
+        return ""
+    # Root may write where others may not any more.
+    free = disk.f_bavail if os.geteuid() else disk.f_bfree
+    if free * disk.f_frsize >= LEAST_ROOM_BYTES:
         return ""
     return (
         f"the disk of {home} is full: what runs goes on, but lines of logs are lost, and stack.json grows"

@@ -61,7 +61,7 @@ class Stack:
         self._children: dict[str, Child] = {}
         self._tokens: dict[str, str] = {}
         self._lock: int | None = None
-        self._told_gone: dict[str, int] = {}
+        self._seen: dict[str, int] = {}
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -182,10 +182,10 @@ class Stack:
         path = self.home / folder.INFO_FILE
         before = {row["name"]: row for row in folder.read_info(self.home).get("processes", [])}
         after = {row["name"]: row for row in described(self._children.values(), self.states())}
+        # Where it cannot be written it is what it was, each time; who was stopped in order is written down.
+        seen, self._seen = self._seen, {name: row["pid"] for name, row in after.items()}
         for name, row in before.items():
-            # Where it cannot be written it is what it was, each time.
-            if row["pid"] and not after[name]["pid"] and self._told_gone.get(name) != row["pid"]:
-                self._told_gone[name] = row["pid"]
+            if row["pid"] and seen.get(name, row["pid"]) and not after[name]["pid"]:
                 tell(f"{name} {after[name]['state']}; start it again: make start WHAT={name}{self.where}")
         if before != after or not path.exists():
             self._write_info()

@@ -23,8 +23,15 @@ def roll_over_if_that_is_possible(handler: Any) -> None:
     """Begin another file where one is full; without room for that go on in the one that is there."""
     with contextlib.suppress(OSError):
         if handler.stream.closed:
-            handler.stream = open(handler.baseFilename, "ab")  # noqa: SIM115  # it stays open
+            _open_again(handler)
         _roll_over(handler)
+    if handler.stream.closed:
+        with contextlib.suppress(OSError):
+            _open_again(handler)
+
+
+def _open_again(handler: Any) -> None:
+    handler.stream = open(handler.baseFilename, "ab")  # noqa: SIM115  # it stays open
 
 
 def main() -> None:

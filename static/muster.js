@@ -270,11 +270,12 @@ function watchdog() {
   dead.close();
 }
 function show() {
-  const silent = Date.now() - heard, unheard = silent > 3000, off = unheard || !answers || gone, age = written(silent);
+  const quiet = Date.now() - heard, unheard = quiet > 3000, off = unheard || !answers || gone, age = written(quiet);
   const never = !boot && !unheard, asof = new Date(fresh).toISOString().slice(11, 19);
   live.dataset.state = paused ? "paused" : never ? "wait" : off ? "off" : "on";
   html.toggleAttribute("data-stale", off && !paused);
-  const state = paused ? "Paused, " + age : never ? "Connecting" : !off ? `Live, ${(silent / 1000).toFixed(1)}s` : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
+  html.toggleAttribute("data-over", off && !paused && !gone);
+  const state = paused ? "Paused, " + age : never ? "Connecting" : !off ? `Live, ${(quiet / 1000).toFixed(1)}s` : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
   if (live.textContent !== state) live.textContent = state;
   document.title = off && !paused ? "Not now: " + title : title;
   all("[data-notlive]").forEach((strip) => (strip.hidden = !off || paused || gone));

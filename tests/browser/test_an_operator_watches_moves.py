@@ -80,7 +80,7 @@ def test_a_plan_that_is_too_slow_is_seen_mended_and_ends(page: Page, cluster: Cl
     progress = page.locator("#progress")
     # An end is told while it moves; the average stays.
     progress.get_by_text("about").wait_for()
-    progress.get_by_text("MB/s on average").wait_for()
+    progress.get_by_text("B/s on average").wait_for()
     looks(page)
     page.goto("/reassignments/")
     page.get_by_text("copying, ").first.wait_for()
@@ -121,7 +121,7 @@ def test_a_plan_is_cancelled_with_its_moves_and_says_how_far_they_were(page: Pag
     moved = [number for number, row in cluster.partitions("gates").items() if 3 in row["assigned"]]
     produce(cluster, moved)
     drain(page, "1")
-    page.locator("#progress").get_by_text("MB/s on average").wait_for()
+    page.locator("#progress").get_by_text("B/s on average").wait_for()
     page.locator("#actions").get_by_role("link", name="Cancel").click()
     page.locator('[name="moves"]').check()
     page.get_by_role("button", name="Show what would come of it").click()

@@ -3,7 +3,7 @@
 `plane` is shared by all tests of a session, each with a group of its own; tests that kill and stop nodes and
 workers share `two_nodes`, which runs whole again for each. On both a session may be shorter than people may
 make it, and a member that stays silent is given one more chance instead of four: tests wait for both. Their
-processes end where a file begins that does not ask for them, and start again for the next one that does.
+processes end where a file begins whose first test does not ask for them, and start again for one that does.
 """
 
 from collections.abc import Iterator
@@ -43,8 +43,10 @@ def _new_plane(server: Postgres, template: str, home: Path) -> Iterator[ControlP
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(nextitem: pytest.Function | None) -> None:
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Function | None) -> None:
     """An idle node takes a fortieth of a core, and a session has rooms without nodes for many minutes."""
+    if nextitem is not None and nextitem.path == item.path:
+        return
     if nextitem is None or not {"shared_plane", "nodes_to_kill"} & set(nextitem.fixturenames):
         for plane in SHARED:
             plane.end_processes()

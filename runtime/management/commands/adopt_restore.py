@@ -42,7 +42,7 @@ class Command(BaseCommand):
         connection = open_connection(settings.DATABASE_DIRECT_URL, "muster-tool")
         try:
             with told(connection):
-                if sys.stdin.isatty() and not options["no_input"]:
+                if sys.stdin is not None and sys.stdin.isatty() and not options["no_input"]:
                     _ask(connection)
                 row, by = succession.adopt(connection, settings.MUSTER_NODE_NAME, by)
         except succession.NotBelieved as error:
@@ -70,8 +70,11 @@ def _ask(connection: Connection) -> None:
         " broker comes again, and brokers set logs aside of topics that it does not know. Nothing may run on"
         " the copy that it replaces. Type yes to go on: "
     )
+    # Not where what it says is written to a file.
+    sys.stderr.write(question)
+    sys.stderr.flush()
     try:
-        said = input(question)
+        said = input()
     except EOFError:
         said = ""
     if said.strip() != "yes":

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -241,6 +242,8 @@ async def test_a_commit_on_a_lost_lane_is_answered(shard: Shard) -> None:
     await shard.heard(ann, StartFetcherRequest)
     shard.lane.abandon()
     request = CommitOffsetsRequest(correlation_id=77, consumer_id="ann", offset_info=())
+    read_on: list[str] = []
+    ann.rest_until_answered(lambda: partial(read_on.append, "read on"))
     shard.send(ann, request)
     shard.service.tick(Instant(0))
     async with asyncio.timeout(BOUND_S):
@@ -248,7 +251,7 @@ async def test_a_commit_on_a_lost_lane_is_answered(shard: Shard) -> None:
             await asyncio.sleep(0.005)
     [answer] = [one for one in shard.said[ann] if one.get("correlation_id") == 77]
     assert answer["error_code"] == ErrorCode.NOT_COORDINATOR
-    assert ann.unanswered_commits == 0
+    assert (ann.unanswered_commits, ann.unanswered_characters, read_on) == (0, 0, ["read on"])
 
 
 async def owner(shard: Shard) -> MemberConnection:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+ENDS_WITHIN_S = 60.0
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     """A session that runs; the test is skipped where Spark has not what it needs."""
@@ -27,8 +30,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         session = open_session("tests", cores=1)
     yield session
     gateway = session.sparkContext._gateway
-    session.stop()
-    _end_java(gateway)
+    try:
+        session.stop()
+    finally:
+        _end_java(gateway)
 
 
 def _end_java(gateway: Any) -> None:
@@ -38,4 +43,7 @@ def _end_java(gateway: Any) -> None:
     SparkContext._gateway = SparkContext._jvm = None
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait()
+    try:
+        gateway.proc.wait(ENDS_WITHIN_S)
+    finally:
+        gateway.proc.kill()

@@ -30,7 +30,9 @@ def test_a_stopped_node_is_silent_until_it_goes_on(both: list[CounterNode], trut
     both[1].signal(signal.SIGSTOP)
     wait_for(lambda: states() == {"node-1": "live", "node-2": "silent"}, "the other one is seen to be silent")
     [finding] = found()
-    [(heard,)] = truth.rows("SELECT max(renewed_at) FROM node_session WHERE node = 'node-2'")
+    [(heard,)] = truth.rows(
+        "SELECT max(coalesce(renewed_at, started_at)) FROM node_session WHERE node = 'node-2'"
+    )
     assert (finding.kind, finding.facts["names"], finding.since) == ("node_silent", ["node-2"], heard)
     wait_for(
         lambda: truth.rows("SELECT 1 FROM node_session WHERE node = 'node-2' AND ended"), "its run is ended"

@@ -174,24 +174,33 @@ def test_a_restored_copy_is_refused_until_somebody_adopts_it(
 
 
 def test_whoever_sits_at_a_terminal_is_asked_before_anything_is_lifted(
-    connection: LaneConnection, fresh_database: str, settings: object, monkeypatch: pytest.MonkeyPatch
+    connection: LaneConnection,
+    fresh_database: str,
+    settings: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = counted(connection)
     settings.DATABASE_DIRECT_URL = fresh_database  # type: ignore[attr-defined]
-    asked: list[str] = []
-    typed = iter(("no", "yes"))
+    typed: list[str] = []
 
-    def type_it(question: str) -> str:
-        asked.append(question)
-        return next(typed)
+    def type_it() -> str:
+        if not typed:
+            raise EOFError
+        return typed.pop()
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", type_it)
-    with pytest.raises(CommandError, match="Nothing was changed"):
-        call_command("adopt_restore")
+    for said in (["no"], []):
+        typed += said
+        with pytest.raises(CommandError, match="Nothing was changed"):
+            call_command("adopt_restore")
+        asked = capsys.readouterr()
+        assert "Nothing may run on the copy that it replaces" in asked.err and not asked.out
     assert counted(connection) == before
+    typed += ["yes"]
     call_command("adopt_restore")
-    assert len(asked) == 2 and "Nothing may run on the copy that it replaces" in asked[0]
+    assert not typed
     call_command("adopt_restore", "--no-input")
     assert counted(connection) == tuple(number + 2 * LIFT for number in before)
 

@@ -140,6 +140,27 @@ async def test_who_lets_most_lie_is_cut_off_when_all_outboxes_hold_too_much(
     assert not cleo.closing, "what lay in outboxes that are gone counts no more"
 
 
+async def test_what_a_server_has_taken_and_cannot_send_lies_there_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "OUTBOXES_BYTES_MAX", 10_000)
+    monkeypatch.setattr(connections, "CLOSE_WITHIN_S", 0.05)
+    door, ended = new_door(), asyncio.Event()
+    ann, ben = (door.admit(dict(SCOPE["headers"]), "127.0.0.1", Peer(reads=False).send) for _ in range(2))
+    assert isinstance(ann, connections.MemberConnection) and isinstance(ben, connections.MemberConnection)
+    ben.begin(ended.set)
+    ben.say_text("x" * 6_000)
+    while ben._outbox:
+        await asyncio.sleep(0)
+    ann.say_text("x" * 4_000)
+    assert (ann.closing, ben.closing) == (False, True)
+    async with asyncio.timeout(BOUND_S):
+        await ended.wait()
+    door.closed(ben)
+    ann.say_text("x" * 4_000)
+    assert not ann.closing, "what was under way to who is gone counts no more"
+
+
 @pytest.mark.parametrize("reads", [True, False])
 async def test_no_timer_holds_on_to_a_connection_that_is_gone(reads: bool) -> None:
     """What a peer did not read may be megabytes; hung up on, it cost them for five seconds more."""

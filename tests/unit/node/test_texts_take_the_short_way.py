@@ -209,7 +209,7 @@ async def test_what_breaks_the_protocol_is_closed_with_its_code(
 
 
 async def test_nothing_is_heard_until_the_application_reads_on() -> None:
-    """Also of what came in one piece, and when a pause that began before is over."""
+    """Also of what came in one piece, whoever else would have it read on."""
     application = Application()
     application.rests = True
     async with connected(application) as peer:
