@@ -1,7 +1,5 @@
 """Who gets no connection to PostgreSQL because there are too many is told that."""
 
-import socket
-import threading
 from urllib.parse import urlsplit
 
 import psycopg
@@ -14,6 +12,7 @@ from structlog.testing import capture_logs
 
 from access.rest import problems
 from standalone.postgres import Postgres
+from tests.integration.refusing_pooler import refusing_pooler
 from web import health
 from web.pulse import Pulse
 
@@ -56,21 +55,12 @@ def test_it_is_told_and_logged(fresh_database: str, postgres_server: Postgres) -
 def test_a_pgbouncer_that_lets_in_nobody_more_is_not_silent(limit: str) -> None:
     """Its older versions have one limit, later ones three, of which two are worded alike."""
     words = "no more connections allowed" if limit == "max_client_conn" else "client connections exceeded"
-    said = f"SFATAL\0VFATAL\0C08P01\0M{words} ({limit})\0\0".encode()
-    with socket.create_server(("127.0.0.1", 0)) as pooler:
-
-        def refuse() -> None:
-            client, _ = pooler.accept()
-            with client:
-                client.recv(1_024)
-                client.sendall(b"E" + (len(said) + 4).to_bytes(4, "big") + said)
-
-        refusing = threading.Thread(target=refuse)
-        refusing.start()
-        url = f"postgresql://muster@127.0.0.1:{pooler.getsockname()[1]}/muster"
-        with pytest.raises(OperationalError) as raised, DatabaseErrorWrapper(_Backend()):
-            psycopg.connect(f"{url}?sslmode=disable&gssencmode=disable")
-        refusing.join()
+    with (
+        refusing_pooler(f"{words} ({limit})") as url,
+        pytest.raises(OperationalError) as raised,
+        DatabaseErrorWrapper(_Backend()),
+    ):
+        psycopg.connect(url)
     assert problems.why_unanswered(raised.value) == problems.NO_CONNECTION_LEFT
 
 

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import socket
-import threading
 import uuid
 from collections.abc import Iterator
 
@@ -13,6 +11,7 @@ from runtime import cluster
 from runtime.ports import ConnectionLost
 from runtime.postgres import LaneConnection, Postgres, cut_off_after, open_connection, told
 from tests.conformance.databases import LANES
+from tests.integration.refusing_pooler import refusing_pooler
 
 
 @pytest.fixture
@@ -54,22 +53,12 @@ def test_a_pooler_answers_with_somebody_elses_backend(connection: LaneConnection
 
 def test_a_pooler_that_takes_no_limits_is_named_at_once() -> None:
     """As PgBouncer does that was told nothing of them; it would be asked again for a minute."""
-    said = b"SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter in options: transaction_timeout\0\0"
-    with socket.create_server(("127.0.0.1", 0)) as pooler:
-
-        def refuse() -> None:
-            client, _ = pooler.accept()
-            with client:
-                client.recv(1_024)
-                client.sendall(b"E" + (len(said) + 4).to_bytes(4, "big") + said)
-
-        refusing = threading.Thread(target=refuse)
-        refusing.start()
-        port = pooler.getsockname()[1]
-        url = f"postgresql://muster@127.0.0.1:{port}/muster?sslmode=disable&gssencmode=disable"
-        with pytest.raises(cluster.WrongDatabase, match=r"pooler.*transaction_timeout"):
-            Postgres(url, "node-1").connect("aaaa", "session")
-        refusing.join()
+    words = "unsupported startup parameter in options: transaction_timeout"
+    with (
+        refusing_pooler(words) as url,
+        pytest.raises(cluster.WrongDatabase, match=r"pooler.*transaction_timeout"),
+    ):
+        Postgres(url, "node-1").connect("aaaa", "session")
 
 
 def test_another_number_of_shards(connection: LaneConnection) -> None:
