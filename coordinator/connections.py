@@ -318,7 +318,7 @@ class Connections:
 
 
 def _nobody_counts(_bytes: int) -> None:
-    """Of a connection that is gone."""
+    """Of a connection that is not open yet, or gone."""
 
 
 def _reason(error: ErrorCode, text: str) -> str:

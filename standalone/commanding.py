@@ -30,8 +30,9 @@ class StackCommand(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with _one_line_for_each_failure(settings.MUSTER_HOME):
-            self.act(Path(settings.MUSTER_HOME).absolute(), options)
+        home = Path(settings.MUSTER_HOME).absolute()
+        with _one_line_for_each_failure(home):
+            self.act(home, options)
 
     @abstractmethod
     def act(self, home: Path, options: Mapping[str, Any]) -> None:
@@ -136,7 +137,7 @@ def _what_to_do(error: OSError, home: Path) -> str:
         case errno.EACCES | errno.EPERM | errno.EROFS | errno.ENOTDIR:
             return ". Name a folder in which this user may write with MUSTER_HOME=dir."
         case errno.ENOSPC | errno.EDQUOT:
-            is_there = not error.filename or home.absolute() in Path(error.filename).absolute().parents
+            is_there = not error.filename or home in Path(error.filename).absolute().parents
             where = f"on the disk of {home}" if is_there else "there"
             return f". Make room {where}, or name a folder on another disk with MUSTER_HOME=dir."
     return ""

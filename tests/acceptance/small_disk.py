@@ -3,22 +3,10 @@
 import errno
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 MIB: Final = 1024 * 1024
-
-
-@contextmanager
-def _full_is_wanted() -> Iterator[None]:
-    """Somebody else took the last of the room between a look and a write: full is what was wanted."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
 
 
 class SmallDisk:
@@ -40,9 +28,15 @@ class SmallDisk:
 
     def fill(self, leave_bytes: int) -> None:
         """Let no more than so much be free, whoever else writes there meanwhile."""
-        with self._ballast.open("ab", buffering=0) as file, _full_is_wanted():
+        with self._ballast.open("ab", buffering=0) as file:
             while (more := self.free_bytes - leave_bytes) > 0:
-                file.write(bytes(min(more, MIB)))
+                try:
+                    file.write(bytes(min(more, MIB)))
+                except OSError as error:
+                    # Somebody took the last of it between the look and the write: full is what was wanted.
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    return
 
     def empty(self) -> None:
         """Take away what filled it."""
