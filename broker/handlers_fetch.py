@@ -31,7 +31,7 @@ MOST_PARTITIONS: Final = SERVED[ApiKey.FETCH].limit_elements
 class Seat:
     """What the door keeps for one connection: its client, and its consumer's session, which ends with it."""
 
-    __slots__ = ("_sessions", "address", "client", "session")
+    __slots__ = ("_parked", "_sessions", "address", "client", "session")
 
     known = None
     """Nobody fetches or produces the same twice."""
@@ -42,6 +42,8 @@ class Seat:
         self.client = Client()
         self.session: ConsumerSession | None = None
         self._sessions = sessions
+        self._parked: dict[ConsumerSession, None] = {}
+        """Fetches that wait, of sessions that nobody remembers."""
 
     def repeated(self, received: bytes) -> None:
         """Nor but for some numbers."""
@@ -54,8 +56,20 @@ class Seat:
         if self.session is not None:
             self.session.close()
 
+    def parks(self, session: ConsumerSession) -> None:
+        """Its fetch waits, and it ends with the answer."""
+        self._parked[session] = None
+
+    def hurry(self) -> None:
+        """Something else was asked behind the fetches that wait: they are answered with what there is."""
+        if self.session is not None:
+            self.session.answer_parked()
+        for session in list(self._parked):
+            session.answer_parked()
+
     def left(self, session: ConsumerSession) -> None:
         """This session is over."""
+        self._parked.pop(session, None)
         self._sessions.leave(session)
         if self.session is session:
             self.session = None
@@ -103,6 +117,8 @@ class FetchHandler:
         if request.session_epoch == FIRST_EPOCH and session.size:
             self._keep(session, seat)
         session.fetch(header, request, reply)
+        if session.waits and not session.is_kept:
+            seat.parks(session)
 
     def _go_on(self, header: RequestHeader, request: FetchRequest, reply: Reply, by_id: bool) -> None:
         session = reply.session.session

@@ -85,11 +85,11 @@ class ClientListener:
             ApiKey.ALTER_REPLICA_LOG_DIRS: logs.alter_log_dirs,
             ApiKey.DESCRIBE_LOG_DIRS: logs.describe_log_dirs,
             ApiKey.DESCRIBE_PRODUCERS: logs.describe_producers,
-            ApiKey.METADATA: self._metadata_handler(missed),
+            ApiKey.METADATA: _hurries_fetches(self._metadata_handler(missed)),
             ApiKey.API_VERSIONS: self._api_versions,
             ApiKey.INIT_PRODUCER_ID: self._producer_ids.handle,
             **admin,
-            ApiKey.FIND_COORDINATOR: self._find_coordinator,
+            ApiKey.FIND_COORDINATOR: _hurries_fetches(self._find_coordinator),
             ApiKey.DESCRIBE_CLUSTER: self._describe_cluster,
             **dict.fromkeys(GROUP_REQUESTS, refuse_groups),
             ApiKey.SASL_HANDSHAKE: sasl.refuse,
@@ -185,3 +185,17 @@ class ClientListener:
         seat: Seat = reply.session
         seat.client.introduced(header, frame)
         reply.send(answer_api_versions(header))
+
+
+def _hurries_fetches(handler: Handler) -> Handler:
+    """Whoever looks for a leader or a coordinator shall not wait until its own fetch is over.
+
+    librdkafka, which looks again and again while a commit waits, gives up whom it hears of 100 ms later.
+    """
+
+    def handle(header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        seat: Seat = reply.session
+        seat.hurry()
+        handler(header, frame, reply)
+
+    return handle
