@@ -65,7 +65,7 @@ class NodeListener:
         self._later = Later()
         shards = Shards(services)
         members = MemberHandlers(shards, self._later)
-        questions = QuestionHandlers(shards, self._cluster, self._later)
+        questions = self._questions = QuestionHandlers(shards, self._cluster, self._later)
         deletions = DeletionHandlers(shards, self._cluster, self._later)
         self._producer_ids = ProducerIds(self._cluster.producer_ids)
         controller = self._controller = NodeController(node, self._cluster)

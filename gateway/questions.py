@@ -6,13 +6,13 @@ what was committed of the topic that had this name before.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
-from functools import partial
 from typing import Any, Final
 
 from access.grants import Operation
 from coordinator.core.memory import GroupState
-from coordinator.describing import DescribedGroup, ListedGroup
+from coordinator.describing import DescribedGroup, ListedGroup, described
 from coordinator.service import NotServed
 from gateway.asking import KnownTopics, Shards, batched, refused_group
 from gateway.session import KafkaSession
@@ -23,6 +23,8 @@ from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, encode_reply, frame_reply, read_request
 from muster.kernel.error_codes import ErrorCode
+from runtime.of_loops import OfLoops
+from runtime.slices import Slices
 
 TRIES: Final = 5
 """So often a node tries to know all topics before it refuses to tell offsets; each may take some seconds."""
@@ -35,6 +37,18 @@ of the loop, and each may have hundreds of partitions, or members.
 SLICE_BYTES: Final = 16 * 1024
 """So much of an answer is worded before others have their turn: some four milliseconds."""
 
+SLICE_S: Final = 0.004
+"""For so long all answers of a node are worded in one round of its loop: whatever is asked, and by however
+many, heartbeats and leases pass in between.
+"""
+
+LARGE: Final = 1_000
+"""What has more members, or partitions, is looked through one at a time: each of hundreds may hold a MB.
+All that a group has committed counts as so many while it is waited for.
+"""
+
+_slices = OfLoops(lambda loop: Slices(loop, SLICE_S))
+
 
 async def in_slices(worded: Iterable[bytes]) -> AsyncIterator[bytes]:
     """Each of them, while others have their turn behind each slice."""
@@ -44,7 +58,11 @@ async def in_slices(worded: Iterable[bytes]) -> AsyncIterator[bytes]:
         unsaid_bytes += len(one)
         if unsaid_bytes > SLICE_BYTES:
             unsaid_bytes = 0
-            await asyncio.sleep(0)
+            await _has_turn()
+
+
+async def _has_turn() -> None:
+    await _slices.of(asyncio.get_running_loop()).turn()
 
 
 class QuestionHandlers:
@@ -54,6 +72,14 @@ class QuestionHandlers:
         self._shards = shards
         self._cluster = cluster
         self._later = later
+        self._large = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, size: int) -> AsyncIterator[None]:
+        """So much is looked through now; in the order in which it was asked."""
+        async with self._large if size > LARGE else contextlib.nullcontext():
+            await _has_turn()
+            yield
 
     # -- OffsetFetch
 
@@ -61,34 +87,39 @@ class QuestionHandlers:
         """OffsetFetch of one group or of several. Raises MalformedFrame."""
         request = read_request(header, frame)
         asked = offsets.asked_offsets(header, request)
-        elements = sum(len(numbers) for one in asked for _, numbers in one.topics or ())
+        elements = sum(
+            LARGE if one.topics is None else sum(len(numbers) for _, numbers in one.topics) for one in asked
+        )
         self._later.start(reply, self._fetch_offsets(header, asked, reply), elements + len(asked))
 
     async def _fetch_offsets(
         self, header: RequestHeader, asked: list[offsets.AskedOffsets], reply: Reply
     ) -> None:
+        may_describe = caller_of(reply).may_describe
         worded: list[bytes] = []
         for some in batched(asked, ASKED_AT_ONCE):
-            found = await asyncio.gather(*(self._offsets_of(reply, one) for one in some))
-            said = (
-                offsets.worded_offsets(header.api_version, one, told)
-                for one, told in zip(some, found, strict=True)
-            )
-            worded += [one async for one in in_slices(said)]
-        body = offsets.offsets_answer(header.api_version, worded)
+            states = await asyncio.gather(*(self._offsets_of(reply, one) for one in some))
+            for one, state in zip(some, states, strict=True):
+                async with self._turn(_size(one, state)):
+                    told: offsets.FoundOffsets | ErrorCode = (
+                        state
+                        if isinstance(state, ErrorCode)
+                        else offsets.found_offsets(one, self._cluster.topics, state.rows, may_describe)
+                    )
+                    said = offsets.worded_offsets(header.api_version, one, told)
+                    worded += [piece async for piece in in_slices(said)]
+        body = offsets.offsets_answer(header.api_version, len(asked), worded)
         reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 
-    async def _offsets_of(
-        self, reply: Reply, asked: offsets.AskedOffsets
-    ) -> offsets.FoundOffsets | ErrorCode:
+    async def _offsets_of(self, reply: Reply, asked: offsets.AskedOffsets) -> GroupState | ErrorCode:
+        """The group as it is; what it has committed is looked up when it is this answer's turn."""
         error = refused_group(reply.session, asked.group_id, Operation.VIEW)
         if error is not None:
             return error
         try:
-            tell = partial(self._found, asked, caller_of(reply).may_describe)
             for _ in range(TRIES):
                 knows_all = await self._cluster.catch_up()
-                found = await self._shards.of(asked.group_id).read(asked.group_id, tell)
+                found = await self._shards.of(asked.group_id).read(asked.group_id, _itself)
                 if knows_all:
                     return found
                 # The database is slow, or was away and the shard has waited for it. No error while it
@@ -96,11 +127,6 @@ class QuestionHandlers:
         except NotServed as problem:
             return problem.error
         return ErrorCode.NOT_COORDINATOR
-
-    def _found(
-        self, asked: offsets.AskedOffsets, may_describe: offsets.MayTopic, state: GroupState
-    ) -> offsets.FoundOffsets:
-        return offsets.found_offsets(asked, self._cluster.topics, state.rows, may_describe)
 
     # -- DescribeGroups and ListGroups
 
@@ -117,17 +143,26 @@ class QuestionHandlers:
     ) -> None:
         worded: list[bytes] = []
         for some in batched(names, ASKED_AT_ONCE):
-            groups = await asyncio.gather(*(self._described(reply.session, name) for name in some))
-            said = (listing.described_group(header.api_version, group, operations) for group in groups)
-            worded += [one async for one in in_slices(said)]
+            states = await asyncio.gather(*(self._state_of(reply.session, name) for name in some))
+            for name, state in zip(some, states, strict=True):
+                async with self._turn(_members(state)):
+                    group = (
+                        DescribedGroup(name, state)
+                        if isinstance(state, ErrorCode)
+                        else described(name, state)
+                    )
+                    worded.append(listing.described_group(header.api_version, group, operations))
         body = listing.describe_answer(header.api_version, worded)
         reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 
-    async def _described(self, session: KafkaSession, name: str) -> DescribedGroup:
+    async def _state_of(self, session: KafkaSession, name: str) -> GroupState | ErrorCode:
         error = refused_group(session, name, Operation.VIEW)
         if error is not None:
-            return DescribedGroup(name, error)
-        return await self._shards.of(name).describe(name)
+            return error
+        try:
+            return await self._shards.of(name).read(name, _itself)
+        except NotServed as problem:
+            return problem.error
 
     def list_groups(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """ListGroups: those of every shard that is served here. Raises MalformedFrame."""
@@ -136,7 +171,8 @@ class QuestionHandlers:
     async def _list(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         """A shard that is not held here is another node's to list; any other error is the whole answer's."""
         served = [shard for shard in self._shards if shard.serving]
-        told = await asyncio.gather(*(shard.groups() for shard in served), return_exceptions=True)
+        async with self._large:
+            told = await asyncio.gather(*(shard.groups() for shard in served), return_exceptions=True)
         session: KafkaSession = reply.session
         listed: list[ListedGroup] = []
         for groups in told:
@@ -150,3 +186,21 @@ class QuestionHandlers:
                 listed += [group for group in groups if session.may(Operation.VIEW, group.group_id)]
         body = listing.list_answer(header.api_version, request, listed)
         reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+
+def _itself(state: GroupState) -> GroupState:
+    return state
+
+
+def _size(asked: offsets.AskedOffsets, state: GroupState | ErrorCode) -> int:
+    """How many partitions are looked through for it."""
+    if asked.topics is not None:
+        return sum(len(numbers) for _, numbers in asked.topics)
+    return 0 if isinstance(state, ErrorCode) else len(state.rows.offsets)
+
+
+def _members(state: GroupState | ErrorCode) -> int:
+    if isinstance(state, ErrorCode):
+        return 0
+    classic = state.rows.classic
+    return len(state.rows.members if classic is None else classic.members)

@@ -5,7 +5,7 @@ that name made since, so names are looked up among the topics of the instant.
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from groups.core.state import NO_NOTE, GroupRows
@@ -27,6 +27,9 @@ ERROR_ON_TOP_SINCE: Final = 2
 THROTTLED_SINCE: Final = 3
 EPOCH_SINCE: Final = 5
 ABSENCE_IS_TOLD_SINCE: Final = 9
+
+PIECE_PARTITIONS: Final = 500
+"""So many are looked up and worded in one go: a millisecond."""
 
 _PLACE: Final = struct.Struct(">iq")
 _PLACE_AND_EPOCH: Final = struct.Struct(">iqi")
@@ -58,7 +61,14 @@ class FoundOffset(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
 
 
-FoundOffsets = Mapping[str, Sequence[FoundOffset]]
+class FoundOfTopic(NamedTuple):
+    """How many partitions of a topic are told of, and what is found of each: looked up when it is told."""
+
+    partitions: int
+    offsets: Iterable[FoundOffset]
+
+
+FoundOffsets = Mapping[str, FoundOfTopic]
 """By topic, in the order of the question."""
 
 
@@ -86,29 +96,38 @@ def found_offsets(
 
     A topic that the client may not read is refused where it is named, and left out where all are asked for.
     """
-    if asked.topics is None:
-        return _all_offsets(topics, rows, may_describe)
-    found: dict[str, list[FoundOffset]] = {}
-    for name, numbers in asked.topics:
-        known = topics.get(name)
-        answers = found.setdefault(name, [])
-        for number in numbers:
-            if not may_describe(name):
-                answers.append(FoundOffset(number, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-            elif known is None:
-                answers.append(FoundOffset(number))
-            else:
-                answers.append(_found(rows, Partition(name, known.topic_id, number)))
-    return found
+    named = _all_of_them(topics, rows, may_describe) if asked.topics is None else asked.topics
+    numbers_of: dict[str, list[int]] = {}
+    for name, numbers in named:
+        numbers_of.setdefault(name, []).extend(numbers)
+    return {
+        name: FoundOfTopic(len(numbers), _found_of(name, numbers, topics.get(name), rows, may_describe(name)))
+        for name, numbers in numbers_of.items()
+    }
 
 
-def _all_offsets(topics: Topics, rows: GroupRows, may_describe: MayTopic) -> FoundOffsets:
-    found: dict[str, list[FoundOffset]] = {}
-    for partition in sorted(rows.offsets):
-        known = topics.get(partition.topic)
-        if known is not None and known.topic_id == partition.topic_id and may_describe(partition.topic):
-            found.setdefault(partition.topic, []).append(_found(rows, partition))
-    return found
+def _all_of_them(
+    topics: Topics, rows: GroupRows, may_describe: MayTopic
+) -> Iterable[tuple[str, Sequence[int]]]:
+    """What is committed, sorted."""
+    ids = {name: known.topic_id for name, known in topics.items()}
+    numbers_of: dict[str, list[int]] = {}
+    for name, topic_id, number in rows.offsets:
+        if ids.get(name) == topic_id:
+            numbers_of.setdefault(name, []).append(number)
+    return [(name, sorted(numbers_of[name])) for name in sorted(numbers_of) if may_describe(name)]
+
+
+def _found_of(
+    name: str, numbers: Iterable[int], known: TopicView | None, rows: GroupRows, may_describe: bool
+) -> Iterator[FoundOffset]:
+    for number in numbers:
+        if not may_describe:
+            yield FoundOffset(number, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif known is None:
+            yield FoundOffset(number)
+        else:
+            yield _found(rows, Partition(name, known.topic_id, number))
 
 
 def _found(rows: GroupRows, partition: Partition) -> FoundOffset:
@@ -117,37 +136,41 @@ def _found(rows: GroupRows, partition: Partition) -> FoundOffset:
     return FoundOffset(partition.number, offset, note.leader_epoch, note.metadata)
 
 
-def offsets_answer(version: int, groups: Sequence[bytes]) -> bytes:
-    """The body with all groups, each as `worded_offsets` has worded it; before version 8 there is one."""
+def offsets_answer(version: int, count_of_groups: int, pieces: Sequence[bytes]) -> bytes:
+    """The body with all groups, in the pieces in which `worded_offsets` has worded one after the other."""
     if version < MANY_GROUPS_SINCE:
-        return groups[0]
-    return b"".join((NOT_THROTTLED, count(len(groups), flexible=True), *groups, NO_TAGS))
+        return b"".join(pieces)
+    return b"".join((NOT_THROTTLED, count(count_of_groups, flexible=True), *pieces, NO_TAGS))
 
 
-def worded_offsets(version: int, asked: AskedOffsets, told: FoundOffsets | ErrorCode) -> bytes:
-    """What was found of one group, or why nothing can be told (conformance 124); before version 8 the body.
+def worded_offsets(version: int, asked: AskedOffsets, told: FoundOffsets | ErrorCode) -> Iterator[bytes]:
+    """What was found of one group, or why nothing can be told (conformance 124), piece by piece; before
+    version 8 the body.
 
     By hand: kio's writer takes ten times as long, and tools ask for all that all groups have committed.
     """
     flexible = is_flexible(ApiKey.OFFSET_FETCH, version)
-    error, found = ErrorCode.NONE, told
     if isinstance(told, ErrorCode):
-        error, found = _worded(told), {}
-        if version < ERROR_ON_TOP_SINCE:
-            found = {
-                name: [FoundOffset(number, error=error) for number in numbers]
-                for name, numbers in asked.topics or ()
-            }
-    assert not isinstance(found, ErrorCode)
-    topics = b"".join(_topic(version, name, partitions, flexible) for name, partitions in found.items())
-    tail = NO_TAGS if flexible else b""
-    if version >= ERROR_ON_TOP_SINCE:
-        tail = _ERROR.pack(error) + tail
+        error = _worded(told)
+        found = _all_refused(asked, error) if version < ERROR_ON_TOP_SINCE else {}
+    else:
+        error, found = ErrorCode.NONE, told
     if version >= MANY_GROUPS_SINCE:
         head = text(asked.group_id, flexible)
     else:
         head = NOT_THROTTLED if version >= THROTTLED_SINCE else b""
-    return b"".join((head, count(len(found), flexible), topics, tail))
+    yield head + count(len(found), flexible)
+    for name, of_topic in found.items():
+        yield from _topic(version, name, of_topic, flexible)
+    tail = NO_TAGS if flexible else b""
+    yield _ERROR.pack(error) + tail if version >= ERROR_ON_TOP_SINCE else tail
+
+
+def _all_refused(asked: AskedOffsets, error: ErrorCode) -> FoundOffsets:
+    return {
+        name: FoundOfTopic(len(numbers), [FoundOffset(number, error=error) for number in numbers])
+        for name, numbers in asked.topics or ()
+    }
 
 
 def _worded(error: ErrorCode) -> ErrorCode:
@@ -155,18 +178,21 @@ def _worded(error: ErrorCode) -> ErrorCode:
     return ErrorCode.NOT_COORDINATOR if error is ErrorCode.COORDINATOR_NOT_AVAILABLE else error
 
 
-def _topic(version: int, name: str, partitions: Sequence[FoundOffset], flexible: bool) -> bytes:
+def _topic(version: int, name: str, of_topic: FoundOfTopic, flexible: bool) -> Iterator[bytes]:
     tags = NO_TAGS if flexible else b""
     tells_epoch = version >= EPOCH_SINCE
-    parts = [text(name, flexible), count(len(partitions), flexible)]
-    for one in partitions:
+    parts = [text(name, flexible), count(of_topic.partitions, flexible)]
+    for told, one in enumerate(of_topic.offsets, start=1):
         if tells_epoch:
             parts.append(_PLACE_AND_EPOCH.pack(one.partition, one.offset, one.leader_epoch))
         else:
             parts.append(_PLACE.pack(one.partition, one.offset))
         parts += (text(one.metadata, flexible), _ERROR.pack(one.error), tags)
+        if told % PIECE_PARTITIONS == 0:
+            yield b"".join(parts)
+            parts.clear()
     parts.append(tags)
-    return b"".join(parts)
+    yield b"".join(parts)
 
 
 # -- OffsetCommit

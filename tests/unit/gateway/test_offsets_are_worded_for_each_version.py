@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from gateway.translation import offsets
-from gateway.translation.offsets import AskedOffsets, CommittedOffset, FoundOffset
+from gateway.translation.offsets import AskedOffsets, CommittedOffset, FoundOffset, FoundOfTopic
 from groups.core.state import GroupRows
 from kafkaserver.cluster_answers import PartitionView, TopicView
 from muster.kafkawire.api_table import (
@@ -73,9 +73,18 @@ def test_everything_is_asked_with_null_from_version_2_on(version: int) -> None:
     assert offsets.asked_offsets(*fetch_request(version, None))[0] == AskedOffsets("readers", None)
 
 
+def found(
+    asked: AskedOffsets, may_describe: offsets.MayTopic = offsets.anything
+) -> dict[str, list[FoundOffset]]:
+    """What is found, by topic."""
+    told = offsets.found_offsets(asked, TOPICS, ROWS, may_describe)
+    assert all(of_topic.partitions for of_topic in told.values())
+    return {name: list(of_topic.offsets) for name, of_topic in told.items()}
+
+
 def test_what_is_not_committed_and_what_nobody_knows_is_minus_one() -> None:
     asked = AskedOffsets("readers", [("orders", (0, 1, 7)), ("nowhere", (0,))])
-    assert offsets.found_offsets(asked, TOPICS, ROWS) == {
+    assert found(asked) == {
         "orders": [FoundOffset(0), FoundOffset(1, 5), FoundOffset(7)],
         "nowhere": [FoundOffset(0)],
     }
@@ -83,25 +92,24 @@ def test_what_is_not_committed_and_what_nobody_knows_is_minus_one() -> None:
 
 def test_a_topic_made_anew_has_nothing_committed() -> None:
     asked = AskedOffsets("readers", [("clicks", (0,))])
-    assert offsets.found_offsets(asked, TOPICS, ROWS) == {"clicks": [FoundOffset(0)]}
+    assert found(asked) == {"clicks": [FoundOffset(0)]}
 
 
 def test_everything_is_what_is_committed_for_topics_that_exist() -> None:
-    found = offsets.found_offsets(AskedOffsets("readers", None), TOPICS, ROWS)
-    assert found == {"orders": [FoundOffset(1, 5)]}
+    assert found(AskedOffsets("readers", None)) == {"orders": [FoundOffset(1, 5)]}
 
 
 def fetched(version: int, *told: tuple[AskedOffsets, offsets.FoundOffsets | ErrorCode]) -> Any:
     """What a client reads of the answer."""
-    worded = [offsets.worded_offsets(version, asked, found) for asked, found in told]
-    body = offsets.offsets_answer(version, worded)
+    worded = [piece for asked, found in told for piece in offsets.worded_offsets(version, asked, found)]
+    body = offsets.offsets_answer(version, len(told), worded)
     return read_body(response_class(ApiKey.OFFSET_FETCH, version), body, 0)
 
 
 @pytest.mark.parametrize("version", FETCHES)
 def test_what_was_found_is_told(version: int) -> None:
     asked = AskedOffsets("readers", [("orders", (1,))])
-    told = {"orders": [FoundOffset(1, 5, 3, "note")]}
+    told = {"orders": FoundOfTopic(1, [FoundOffset(1, 5, 3, "note")])}
     body = fetched(version, (asked, told))
     group = body.groups[0] if version >= 8 else body
     if version >= 2:
@@ -112,6 +120,17 @@ def test_what_was_found_is_told(version: int) -> None:
     assert int(one.error_code) == 0
     if version >= 5:
         assert one.committed_leader_epoch == 3
+
+
+@pytest.mark.parametrize("version", FETCHES)
+def test_thousands_of_partitions_are_told_in_pieces(version: int) -> None:
+    many = [FoundOffset(number, 5, 3) for number in range(2 * offsets.PIECE_PARTITIONS)]
+    asked = AskedOffsets("readers", [("orders", [one.partition for one in many])])
+    told = {"orders": FoundOfTopic(len(many), many)}
+    assert len(list(offsets.worded_offsets(version, asked, told))) == 5
+    body = fetched(version, (asked, told))
+    [topic] = (body.groups[0] if version >= 8 else body).topics
+    assert [one.partition_index for one in topic.partitions] == [one.partition for one in many]
 
 
 @pytest.mark.parametrize("version", FETCHES)
@@ -130,7 +149,9 @@ def test_a_refusal_stands_where_the_version_has_room_for_it(version: int) -> Non
 
 def test_one_group_may_be_refused_and_the_next_be_told() -> None:
     first, second = AskedOffsets("readers", None), AskedOffsets("others", None)
-    body = fetched(9, (first, ErrorCode.NOT_COORDINATOR), (second, {"orders": [FoundOffset(0, 1)]}))
+    body = fetched(
+        9, (first, ErrorCode.NOT_COORDINATOR), (second, {"orders": FoundOfTopic(1, [FoundOffset(0, 1)])})
+    )
     assert [(one.group_id, int(one.error_code), len(one.topics)) for one in body.groups] == [
         ("readers", 16, 0),
         ("others", 0, 1),
@@ -232,10 +253,10 @@ def test_a_group_that_nobody_knows_is_told_as_such_since_version_9(version: int)
 
 def test_a_topic_that_may_not_be_read_is_refused_where_it_is_named_and_left_out_of_everything() -> None:
     asked = AskedOffsets("readers", [("orders", (1,))])
-    [one] = offsets.found_offsets(asked, TOPICS, ROWS, lambda topic: False)["orders"]
+    [one] = found(asked, lambda topic: False)["orders"]
     assert one == FoundOffset(1, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    assert offsets.found_offsets(AskedOffsets("readers", None), TOPICS, ROWS, lambda topic: False) == {}
+    assert found(AskedOffsets("readers", None), lambda topic: False) == {}
     refused = {("orders", 1): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     assert offsets.asked_positions(commit_request(9), TOPICS, lambda topic: False) == ({}, refused)
-    body = fetched(9, (asked, {"orders": [one]}))
+    body = fetched(9, (asked, {"orders": FoundOfTopic(1, [one])}))
     assert [int(told.error_code) for told in body.groups[0].topics[0].partitions] == [29]
