@@ -425,10 +425,12 @@ class Lanes:
         self.clock = clock
         self.on_offered = on_offered
         self.on_refused = on_refused
+        self._stood_still_ms = 0
+        heard = self._heard
         self._streams = [
-            Stream(database, run, f"lanes-{number}", freshness, clock, threads) for number in range(streams)
+            Stream(database, run, f"lanes-{number}", freshness, heard, threads) for number in range(streams)
         ]
-        self._of_controller = Stream(database, run, "lanes-controller", freshness, clock, threads)
+        self._of_controller = Stream(database, run, "lanes-controller", freshness, heard, threads)
         self._takes = {stream: Takes(stream, run, clock) for stream in self._all()}
 
     def start(self) -> None:
@@ -444,6 +446,13 @@ class Lanes:
     def stuck_ms(self) -> int:
         """For how long the slowest connection has been waiting for the database; 0 if none waits."""
         return max(stream.stuck_ms for stream in self._all())
+
+    def stood_still(self, late_ms: int) -> None:
+        """The loop did: what the database said meanwhile was not heard, and is no waiting for it."""
+        self._stood_still_ms += late_ms
+
+    def _heard(self) -> Instant:
+        return Instant(self.clock() - self._stood_still_ms)
 
     def _all(self) -> Sequence[Stream]:
         return (*self._streams, self._of_controller)

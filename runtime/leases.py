@@ -210,6 +210,8 @@ class LeaseKeeper:
 
         A lane that woke up first may have noticed that the renewal is old; that alone gives nothing back.
         """
+        if self._lanes is not None:
+            self._lanes.stood_still(late_ms)
         if self._frozen_since is not None:
             return
         for holding in self._holdings.held.values():

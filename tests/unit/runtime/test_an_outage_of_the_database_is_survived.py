@@ -159,6 +159,34 @@ async def test_a_lane_that_commits_nothing_though_renewals_do_ends_the_node(node
         await turn
 
 
+async def test_a_loop_that_stood_still_while_a_lane_waited_ends_no_node(node: Node) -> None:
+    """What the database answered meanwhile is heard only behind the tick."""
+    assert node.service.lane is not None
+    node.database.only_sessions = True
+    for link in node.database.links:
+        link.broken = True
+    turn = asyncio.ensure_future(node.service.lane.submit_turn(Counters(), "orders", 1))
+    for _ in range(2):
+        await node.renewed()
+        node.at += 900
+        node.keeper.watch(node.now())
+    await node.renewed()
+    stop_ms = LEASE_TTL_MS - 1_000
+    node.at += stop_ms
+    node.keeper.postpone(stop_ms)
+    node.keeper.watch(node.now())
+    assert node.left == []
+    # But what stands still beside a loop that goes on is stuck.
+    for _ in range(2 * LEASE_TTL_MS // 900):
+        await node.renewed()
+        node.at += 900
+        node.keeper.watch(node.now())
+    assert node.left
+    node.database.only_sessions = False
+    async with asyncio.timeout(BOUND_S):
+        await turn
+
+
 async def test_a_lane_says_an_outage_once_not_at_every_try(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
