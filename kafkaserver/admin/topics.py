@@ -1,7 +1,7 @@
 """This room answers CreateTopics and DeleteTopics at every door; the controller decides (002 B)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from itertools import repeat
 from typing import Any, Final, TypeVar
@@ -95,10 +95,13 @@ class TopicHandlers:
     async def _create(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)
         names = Counter(topic.name for topic in request.topics)
-        named_once = [_new_topic(topic) for topic in request.topics if names[topic.name] == 1]
-        topics = tuple(topic for topic in named_once if caller.may_create(topic.name))
+        named_once = [topic for topic in request.topics if names[topic.name] == 1]
+        allowed = [topic for topic in named_once if caller.may_create(topic.name)]
+        topics = tuple(_new_topic(topic) for topic in allowed if not _assigns_twice(topic))
         answers, throttle_ms = await self._created(header, request, topics, caller.principal)
-        refused = tuple(topic for topic in named_once if not caller.may_create(topic.name))
+        unclear = filter(_assigns_twice, allowed)
+        answers |= _refused(unclear, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned twice")
+        refused = (topic for topic in named_once if not caller.may_create(topic.name))
         answers |= _refused(refused, NOT_AUTHORIZED.error, NOT_AUTHORIZED.text)
         twice = "the topic is named twice in one request"
         for name in names:
@@ -217,8 +220,14 @@ async def results_of(
     return iter(answer.topics)
 
 
-def _refused(topics: tuple[NewTopic, ...], error: ErrorCode, text: str) -> dict[str, CreatedTopic]:
+def _refused(topics: Iterable[Any], error: ErrorCode, text: str) -> dict[str, CreatedTopic]:
+    """Of each of `topics`, as asked by the client or as asked of the controller."""
     return {topic.name: CreatedTopic(name=topic.name, error=error, text=text) for topic in topics}
+
+
+def _assigns_twice(topic: Any) -> bool:
+    """Which of both is meant nobody can tell."""
+    return len({given.partition_index for given in topic.assignments}) < len(topic.assignments)
 
 
 def _new_topic(topic: Any) -> NewTopic:

@@ -136,6 +136,19 @@ async def test_a_topic_named_twice_in_one_request_is_created_by_neither(tmp_path
         assert one.controller.asked == []
 
 
+async def test_a_partition_assigned_twice_is_refused_and_spoils_no_other_topic(tmp_path: Path) -> None:
+    """The last one would be taken, and nobody could tell whether it is meant."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.controller.created = (CreatedTopic(name="clicks", topic_id=UUID(int=2)),)
+        request = _create(7, "orders", "clicks")
+        given = part(request_class(ApiKey.CREATE_TOPICS, 7), "CreatableReplicaAssignment")
+        assigned = tuple(given(partition_index=0, broker_ids=(broker_id,)) for broker_id in (1, 2))
+        orders = replace(request.topics[0], num_partitions=-1, replication_factor=-1, assignments=assigned)
+        body = await ann.ask(ApiKey.CREATE_TOPICS, 7, replace(request, topics=(orders, request.topics[1])))
+        assert [int(topic.error_code) for topic in body.topics] == [ErrorCode.INVALID_REPLICA_ASSIGNMENT, 0]
+        assert [[topic.name for topic in topics] for topics in one.controller.asked] == [["clicks"]]
+
+
 async def test_who_waits_for_one_block_is_refused_with_it(tmp_path: Path) -> None:
     """One after the other, each with a time limit of its own, the last would wait for minutes."""
     async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.client_port) as ben:
