@@ -86,8 +86,9 @@ class OneOf:
         return ConfigType.BOOLEAN if self.words == FLAG_WORDS else ConfigType.STRING
 
     def admitted(self, text: str) -> str | None:
-        """`text` as it is stored; None: it is no such value."""
-        return text if text in self.words else None
+        """`text` as it is stored; None: it is no such value. Of a flag, as of Kafka's, any case is taken."""
+        word = text.lower() if self.words == FLAG_WORDS else text
+        return word if word in self.words else None
 
     def reads(self, text: str) -> bool:
         """True if it can be obeyed."""

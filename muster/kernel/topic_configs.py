@@ -304,9 +304,9 @@ def found(scope: Scope, name: str) -> ConfigKey:
 
 
 def checked(key: str, text: str | None, scope: Scope = Scope.TOPIC) -> str:
-    """`text` as it is stored under `key`. Raises BadConfig."""
+    """`text` as it is stored under `key`, without spaces around it, as Kafka reads it. Raises BadConfig."""
     known = found(scope, key)
-    stored = None if text is None else known.kind.admitted(text)
+    stored = None if text is None else known.kind.admitted(text.strip())
     if stored is None:
         raise BadConfig(f"{_shown(text)} is no value of {key}, which takes {known.kind}")
     return stored

@@ -17,12 +17,13 @@ from muster.kernel.topic_configs import KEYS, NAMED, Scope, check_together, chec
         ("max.message.bytes", "-1"),
         ("min.insync.replicas", "0"),
         ("min.insync.replicas", "two"),
-        ("min.insync.replicas", " 2"),
+        ("min.insync.replicas", "2 0"),
         ("min.insync.replicas", "\N{ARABIC-INDIC DIGIT TWO}"),
         ("cleanup.policy", "burn"),
         ("min.cleanable.dirty.ratio", "1.5"),
         ("max.compaction.lag.ms", "0"),
-        ("unclean.leader.election.enable", "TRUE"),
+        ("unclean.leader.election.enable", "yes"),
+        ("message.timestamp.type", "createtime"),
     ],
 )
 def test_a_value_outside_is_refused_by_name_with_the_bounds(key: str, text: str) -> None:
@@ -54,6 +55,21 @@ def test_segments_below_a_mebibyte_are_refused_because_every_batch_would_roll() 
 )
 def test_a_value_on_the_bound_is_stored_as_it_was_given(key: str, text: str) -> None:
     assert checked(key, text) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "stored"),
+    [
+        ("min.insync.replicas", " 2", "2"),
+        ("retention.ms", "1000\n", "1000"),
+        ("unclean.leader.election.enable", "TRUE", "true"),
+        ("unclean.leader.election.enable", "False ", "false"),
+    ],
+)
+def test_a_value_with_spaces_around_it_and_a_flag_in_any_case_are_taken_as_kafka_takes_them(
+    key: str, text: str, stored: str
+) -> None:
+    assert checked(key, text) == stored
 
 
 def test_what_nobody_acts_on_and_what_has_no_value_is_refused() -> None:
