@@ -36,14 +36,20 @@ def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> Ba
     """The header of the one batch of a Produce request for one partition.
 
     Raises AppendRefused unless every byte belongs to it. Kafka's own producers send one since version 3, and
-    its broker refuses more; a frame of them would hold the loop for seconds.
+    its broker refuses more; a frame of them would hold the loop for seconds. Only a checksum that does not
+    fit may be the way's doing, and is worth another try.
     """
     if not records:
         raise AppendRefused(ErrorCode.INVALID_RECORD, "no batch")
     try:
         header = batches.read_header(records, 0)
-        if header.size_bytes < len(records):
-            raise AppendRefused(ErrorCode.INVALID_RECORD, "more than one batch for one partition")
+    except CorruptBatch as error:
+        raise AppendRefused(ErrorCode.INVALID_RECORD, str(error)) from error
+    if header.size_bytes != len(records):
+        is_cut = header.size_bytes > len(records)
+        text = "the bytes end inside a batch" if is_cut else "more than one batch for one partition"
+        raise AppendRefused(ErrorCode.INVALID_RECORD, text)
+    try:
         batches.check_bytes(records, 0, header)
     except CorruptBatch as error:
         raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
