@@ -46,19 +46,20 @@ class Placement:
 
 
 def of_new(count: int, factor: int, given: Sequence[Sequence[int]] = ()) -> Placement:
-    """As the controller would place them, or where they are `given`; nothing if too few brokers are live."""
+    """As the controller would place them, or where they are `given`; nothing if there are too few brokers."""
     rows = list(Broker.objects.defer("secret_hash").order_by("broker_id"))
     with connection.cursor() as cursor:
         cursor.execute(_HELD)
         held = {broker_id: (replicas, leaders) for broker_id, replicas, leaders in cursor.fetchall()}
     troubled = _in_trouble()
     places = [
-        Place(row.broker_id, row.rack, row.broker_id in troubled)
+        Place(row.broker_id, row.rack, row.broker_id in troubled, row.fenced or row.leaving)
         for row in rows
-        if not row.fenced and not row.leaving and not row.cordoned
+        if row.broker_epoch and not row.cordoned
     ]
     assignments = [tuple(one) for one in given]
-    if not assignments and len(places) >= factor > 0:
+    somebody_is_here = not all(one.is_away for one in places)
+    if not assignments and somebody_is_here and len(places) >= factor > 0:
         led = Counter({broker_id: leaders for broker_id, (_, leaders) in held.items()})
         assignments = place(places, count, factor, led)
     comes = Counter(broker_id for one in assignments for broker_id in one)

@@ -78,7 +78,7 @@ def _plan(
         assignments = list(wanted.assignments)
         check_replicas(assignments, factor, draft.all_brokers(), draft.live())
         return topic, assignments
-    require_places(factor, len(where))
+    require_places(factor, where)
     return topic, place(where, added, factor, led)
 
 

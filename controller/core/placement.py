@@ -8,12 +8,14 @@ from typing import NamedTuple
 class Place(NamedTuple):
     """A broker that may hold replicas; rack "" is a rack of its own kind.
 
-    `in_trouble`: its disk is full, or it has logs that it can neither read nor write.
+    `in_trouble`: its disk is full, or it has logs that it can neither read nor write. `is_away`: it is dead,
+    or about to stop.
     """
 
     broker_id: int
     rack: str = ""
     in_trouble: bool = False
+    is_away: bool = False
 
 
 def place(
@@ -24,20 +26,29 @@ def place(
 ) -> list[tuple[int, ...]]:
     """Assignments of partitions 0 to `partition_count` − 1, the preferred leader first.
 
-    Nothing comes to a broker in trouble while others are enough; where they are not, all of them hold each
-    partition and stand first for it by turns. `led_already` names the preferred leader of each existing
-    partition. Needs `replication_factor` places.
+    Nothing comes to a broker in trouble while others are enough, nor to one that is away while those in
+    trouble are; where they are not, all of them hold each partition and stand first for it by turns.
+    `led_already` names the preferred leader of each existing partition. Needs `replication_factor` places,
+    and one that is not away.
     """
     led = Counter(led_already)
-    sound = [one for one in places if not one.in_trouble]
-    troubled = [one for one in places if one.in_trouble]
-    if not 0 < len(sound) < replication_factor:
-        return _in_a_ring(sound or troubled, partition_count, replication_factor, led)
-    first = _in_a_ring(sound, partition_count, len(sound), led)
-    ring, racks, lacking = _striped(troubled), {one.rack for one in sound}, replication_factor - len(sound)
-    # Nobody begins with the same one for each topic of one partition.
-    turns = (_turned(ring, at) for at in range(led.total(), led.total() + partition_count))
-    return [leading + _apart(turn, lacking, racks) for leading, turn in zip(first, turns, strict=True)]
+    here = [one for one in places if not one.is_away]
+    sound = [one for one in here if not one.in_trouble]
+    troubled = [one for one in here if one.in_trouble]
+    away = [one for one in places if one.is_away]
+    chosen, *others = [level for level in (sound, troubled, away) if level]
+    if len(chosen) >= replication_factor:
+        return _in_a_ring(chosen, partition_count, replication_factor, led)
+    assignments = _in_a_ring(chosen, partition_count, len(chosen), led)
+    racks = {one.broker_id: one.rack for one in places}
+    for level in others:
+        ring, lacking = _striped(level), replication_factor - len(assignments[0])
+        # Nobody begins with the same one for each topic of one partition.
+        assignments = [
+            one + _apart(_turned(ring, at), lacking, {racks[broker_id] for broker_id in one})
+            for at, one in enumerate(assignments, start=led.total())
+        ]
+    return assignments
 
 
 def _in_a_ring(

@@ -159,7 +159,7 @@ def _plan(
         assignments = check_assignments(wanted, draft.all_brokers(), draft.live())
         partition_count, factor = len(assignments), len(assignments[0])
     else:
-        partition_count, factor = counts(wanted, len(where), draft.settings)
+        partition_count, factor = counts(wanted, where, draft.settings)
     if partition_count > room_left:
         most = draft.settings.max_partitions_per_request
         raise Refused(ErrorCode.POLICY_VIOLATION, f"one request creates at most {most} partitions")
@@ -169,12 +169,12 @@ def _plan(
 
 
 def places(draft: Draft) -> list[Place]:
-    """Where replicas may go: the live brokers that are not cordoned, and their racks."""
+    """Where replicas may go: the brokers that are not cordoned, and their racks."""
     live, troubled = draft.live(), _in_trouble(draft)
     return [
-        Place(b, row.rack, b in troubled)
+        Place(b, row.rack, b in troubled, b not in live)
         for b, row in draft.all_brokers().items()
-        if b in live and not row.cordoned
+        if not row.cordoned
     ]
 
 
@@ -237,7 +237,7 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         raise Refused(ErrorCode.INVALID_CONFIG, str(bad)) from bad
 
 
-def counts(wanted: NewTopic, place_count: int, settings: ControllerSettings) -> tuple[int, int]:
+def counts(wanted: NewTopic, where: Sequence[Place], settings: ControllerSettings) -> tuple[int, int]:
     """Partition count and replication factor of an automatic placement; raises Refused."""
     partitions = settings.default_partition_count if wanted.partition_count == -1 else wanted.partition_count
     factor = (
@@ -247,17 +247,20 @@ def counts(wanted: NewTopic, place_count: int, settings: ControllerSettings) -> 
         raise Refused(ErrorCode.INVALID_PARTITIONS, "a topic has at least one partition")
     if factor < 1:
         raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "a partition has at least one replica")
-    require_places(factor, place_count)
+    require_places(factor, where)
     return partitions, factor
 
 
-def require_places(factor: int, place_count: int) -> None:
-    """Raise Refused unless there are as many places as a partition has replicas."""
-    if factor > place_count:
-        raise Refused(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{factor} replicas need as many live brokers that are not cordoned, and there are {place_count}",
-        )
+def require_places(factor: int, where: Sequence[Place]) -> None:
+    """Raise Refused unless there are as many places as a partition has replicas, and one to lead it.
+
+    Who is away follows when it is back: topics are made while brokers restart one after the other, too.
+    """
+    if factor > len(where):
+        text = f"{factor} replicas need as many brokers that are not cordoned, and there are {len(where)}"
+        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    if all(one.is_away for one in where):
+        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "no broker is live that is not cordoned")
 
 
 def check_assignments(

@@ -168,7 +168,7 @@ def test_a_topic_grows_and_never_shrinks(tools: Tools, orders: str) -> None:
     [
         (
             ["--replication-factor", "4"],
-            "4 replicas need as many live brokers that are not cordoned, and there are 3",
+            "4 replicas need as many brokers that are not cordoned, and there are 3",
         ),
         (["--replica-assignment", "1:9"], "broker 9 never registered"),
         (["--replica-assignment", "1:10001"], "10001 is a node, and nodes hold no replicas"),

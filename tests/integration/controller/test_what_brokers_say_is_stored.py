@@ -151,3 +151,10 @@ def test_who_is_in_trouble_gets_nothing_new_where_a_page_shows_what_would_be_pla
     note(lane, Said((), ((3, Condition(disk=Disk(100, 9, 10))),), ()))
     assert places() == ({1}, [2, 3])
     assert {one[0] for one in placing.of_new(6, 2).assignments} == {1}
+
+
+def test_who_is_away_follows_where_a_page_shows_what_would_be_placed(lane: LaneConnection) -> None:
+    cast.add_broker(3, fenced=True)
+    assert {frozenset(one) for one in placing.of_new(6, 2).assignments} == {frozenset({1, 2})}
+    assert {one[2] for one in placing.of_new(6, 3).assignments} == {3}
+    assert placing.of_new(6, 4).assignments == []

@@ -60,7 +60,6 @@ KILLED_BY = {
     "ap_no_version": 785,
     "bep_ap": 393,
     "cut_too_far": 84,
-    "deleted_stays_away": 1204,
     "diverging_twice": 10710,
     "drain_keeps_leaders": 104,
     "epoch_begins_again": 228,
@@ -110,6 +109,9 @@ SCENES: dict[str, Callable[[], None]] = {
     "request_forgotten": bounded.test_a_partition_that_is_named_twice_is_refused_in_whatever_turn_it_is_named,
     "switch_no_epoch": moves.test_a_leader_that_stays_keeps_leading_under_another_epoch,
     "insync_begins_again": (
+        begins.test_whoever_deleted_in_a_history_that_was_lost_begins_again_where_its_leader_does
+    ),
+    "deleted_stays_away": (
         begins.test_whoever_deleted_in_a_history_that_was_lost_begins_again_where_its_leader_does
     ),
     "gone_is_untold": gone.test_whoever_comes_back_when_the_partition_is_elsewhere_tells_what_its_log_held,

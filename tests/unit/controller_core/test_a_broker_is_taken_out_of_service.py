@@ -89,9 +89,7 @@ def test_automatic_placement_says_how_many_brokers_are_left() -> None:
     decision = cluster.turn(heard("link-1a", CreateTopics(topics=topics, timeout_ms=0)))
     (answer,) = [one for one in said(decision, "link-1a") if isinstance(one, CreateTopicsAnswer)]
     assert answer.topics[0].error is ErrorCode.INVALID_REPLICATION_FACTOR
-    assert (
-        answer.topics[0].text == "3 replicas need as many live brokers that are not cordoned, and there are 2"
-    )
+    assert answer.topics[0].text == "3 replicas need as many brokers that are not cordoned, and there are 2"
 
 
 def test_who_names_a_cordoned_broker_is_refused() -> None:

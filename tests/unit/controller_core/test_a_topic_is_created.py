@@ -5,7 +5,7 @@ from uuid import UUID, uuid5
 import pytest
 
 from controller.core.election import Policy
-from controller.core.events import Heard, ProposalsReady, TimePassed, TookOver
+from controller.core.events import Heard, LinkClosed, ProposalsReady, TimePassed, TookOver
 from controller.core.proposing import Task, propose
 from controller.core.records import PartitionsCreated, TopicCreated, WorkOffered
 from controller.core.settings import ControllerSettings
@@ -23,6 +23,13 @@ CLICKS = uuid5(FRESH, "0")
 def wanted(*topics: NewTopic, validate_only: bool = False) -> Heard:
     frame = CreateTopics(correlation_id=3, topics=topics, timeout_ms=5_000, validate_only=validate_only)
     return heard("link-1a", frame)
+
+
+def goes_away(cluster: Cluster) -> None:
+    """Broker 1, without a word."""
+    cluster.turn(LinkClosed("link-1a"))
+    cluster.later(1_000)
+    cluster.turn(TimePassed())
 
 
 def placed(cluster: Cluster) -> set[tuple[int, ...]]:
@@ -81,6 +88,28 @@ def test_a_broker_in_trouble_follows_where_all_are_needed() -> None:
     assert pinged(cluster.state.memory, "link-1a", 5, cluster.now, cluster.settings, full)
     cluster.turn(wanted(NewTopic(name="clicks", partition_count=4, replication_factor=3)))
     assert placed(cluster) == {(2, 3, 1), (3, 2, 1)}
+
+
+def test_a_broker_that_is_away_follows_where_all_are_needed() -> None:  # 201
+    """Kafka Streams and Connect end if a topic of theirs is refused while a broker restarts."""
+    cluster = Cluster()
+    goes_away(cluster)
+    topic = NewTopic(name="clicks", partition_count=4, replication_factor=3)
+    cluster.turn(heard("link-2a", CreateTopics(correlation_id=3, topics=(topic,), timeout_ms=5_000)))
+    assert placed(cluster) == {(2, 3, 1), (3, 2, 1)}
+    new = seats(cluster.state.rows.partitions.by_topic[CLICKS].values())
+    proposals = propose(Task.TOPIC_CHANGE, str(CLICKS), new, {2, 3}, lambda topic: Policy(1, False))
+    cluster.turn(ProposalsReady(1, Task.TOPIC_CHANGE, str(CLICKS), proposals))
+    led = cluster.state.rows.partitions.by_topic[CLICKS].values()
+    assert all(one.leader == one.assigned[0] and set(one.isr) == {2, 3} for one in led)
+
+
+def test_who_is_away_gets_nothing_while_others_are_enough() -> None:
+    cluster = Cluster()
+    goes_away(cluster)
+    topic = NewTopic(name="clicks", partition_count=4, replication_factor=2)
+    cluster.turn(heard("link-2a", CreateTopics(correlation_id=3, topics=(topic,), timeout_ms=5_000)))
+    assert placed(cluster) == {(2, 3), (3, 2)}
 
 
 def test_names_that_metrics_would_confuse_collide() -> None:

@@ -17,6 +17,7 @@ from muster.messages.link.from_broker import (
     DeleteTopics,
     GrownTopic,
     IsrProposal,
+    Leaving,
     NamedTopic,
     NewTopic,
 )
@@ -249,9 +250,18 @@ def test_validate_only_grows_nothing() -> None:
     assert list(cluster.state.rows.partitions.values()) == ROWS
 
 
-def test_without_enough_live_brokers_nothing_is_placed() -> None:
+def test_new_partitions_are_placed_on_who_is_away_where_too_few_are_live() -> None:
     cluster = Cluster(ROWS)
     del cluster.state.memory.sessions[3]
+    cluster.turn(heard("link-1a", growth(GrownTopic(name="orders", partition_count=5))))
+    assert {cluster.partition(number).assigned for number in (2, 3, 4)} == {(1, 2, 3), (2, 1, 3)}
+
+
+def test_without_a_live_broker_nothing_is_placed() -> None:  # 207
+    cluster = Cluster(ROWS)
+    for broker_id in (2, 3):
+        del cluster.state.memory.sessions[broker_id]
+    cluster.turn(heard("link-1a", Leaving()))
     [result] = results(cluster, growth(GrownTopic(name="orders", partition_count=5)))
     assert result.error is ErrorCode.INVALID_REPLICATION_FACTOR
 

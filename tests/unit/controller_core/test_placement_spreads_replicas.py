@@ -44,6 +44,22 @@ def test_who_is_in_trouble_is_the_last_choice_and_leads_nothing_while_somebody_e
     assert max(leaders.values()) - min(leaders[b] for b in able) <= 1
 
 
+@given(
+    RACKS, st.sets(st.integers(1, 40)), st.sets(st.integers(1, 40)), st.integers(1, 20), st.integers(1, 12)
+)
+def test_who_is_away_is_chosen_behind_all_others(
+    racks: dict[int, str], away: set[int], troubled: set[int], partitions: int, factor: int
+) -> None:
+    factor, here = min(factor, len(racks)), set(racks) - away
+    if not here:
+        return
+    places = [Place(b, rack, b in troubled, b in away) for b, rack in racks.items()]
+    for one in place(places, partitions, factor):
+        assert len(set(one)) == len(one) == factor
+        assert len(here.intersection(one)) == min(factor, len(here))
+        assert one[0] in (here - troubled or here)
+
+
 def test_brokers_in_trouble_take_turns_over_topics_of_one_partition() -> None:
     places = [Place(b, "", b > 2) for b in range(1, 6)]
     led, last = Counter[int](), Counter[int]()
