@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from broker.core.cluster_view import ClusterView
 from broker.core.fetch_sessions import SessionBounds
@@ -31,7 +31,7 @@ from kafkaserver.quotas import ClientQuotas
 from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
 from kafkaserver.replies import Handler, Reply
 from kafkaserver.server import KafkaServer
-from muster.kafkawire.api_table import ApiKey, RequestHeader
+from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
 from muster.messages.link.callers import CallerRow
 
 DOUBTED_MAX_MS: Final = 15_000
@@ -162,16 +162,17 @@ class ClientListener:
     def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         are_known = self._owners_told.is_set() or asyncio.get_running_loop().time() >= self._doubted_until
         # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.
-        if are_known or not asks_for_a_group(header, frame):
-            reply.send(answer_find_coordinator(self._plane.view, header, frame))
+        request = read_request(header, frame)
+        if are_known or not asks_for_a_group(request):
+            reply.send(answer_find_coordinator(self._plane.view, header, request))
         else:
-            self._later.start(reply, self._find_later(header, memoryview(bytes(frame)), reply))
+            self._later.start(reply, self._find_later(header, request, reply))
 
-    async def _find_later(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+    async def _find_later(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HELD_MAX_MS / 1000):
                 await self._owners_told.wait()
-        reply.send(answer_find_coordinator(self._plane.view, header, frame))
+        reply.send(answer_find_coordinator(self._plane.view, header, request))
 
     def _metadata_handler(self, missed: MissedBrokers | None) -> Handler:
         def finds_nodes(reply: Reply) -> bool:

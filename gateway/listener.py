@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from coordinator.service import ShardService
 from gateway.administration import NodeController
@@ -220,18 +220,19 @@ class NodeListener:
     def _find_coordinator(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         self._node.doubt_owner()
         # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.
-        if self._all_are_owned() or not asks_for_a_group(header, frame):
-            reply.send(answer_find_coordinator(self._cluster.view(), header, frame))
+        request = read_request(header, frame)
+        if self._all_are_owned() or not asks_for_a_group(request):
+            reply.send(answer_find_coordinator(self._cluster.view(), header, request))
         else:
-            self._later.start(reply, self._find_later(header, memoryview(bytes(frame)), reply))
+            self._later.start(reply, self._find_later(header, request, reply))
 
-    async def _find_later(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+    async def _find_later(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         """A client that hears of no coordinator pauses before it asks again; a lease moves in less time."""
         held_ms = 0
         while held_ms < HELD_MAX_MS and not self._all_are_owned():
             await asyncio.sleep(HELD_LOOK_MS / 1000)
             held_ms += HELD_LOOK_MS
-        reply.send(answer_find_coordinator(self._cluster.view(), header, frame))
+        reply.send(answer_find_coordinator(self._cluster.view(), header, request))
 
     def _all_are_owned(self) -> bool:
         return all(self._node.owner_address(lane) is not None for lane in _LANES)

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafkaserver.cluster_answers import NOBODY, MetadataView
 from muster.kafkawire.api_table import (
@@ -11,7 +11,6 @@ from muster.kafkawire.api_table import (
     build,
     encode_reply,
     frame_reply,
-    read_request,
     response_class,
 )
 from muster.kafkawire.fields import NO_TAGS, NOT_THROTTLED, count, text
@@ -57,17 +56,13 @@ def find(view: MetadataView, version: int, key_type: int, key: str) -> Found:
     return Found(ErrorCode.NONE, None, owner.broker_id, owner.host, owner.port)
 
 
-def asks_for_a_group(header: RequestHeader, frame: memoryview) -> bool:
-    """Whether who owns groups has a part in the answer. Raises MalformedFrame, FrameTooLarge."""
-    return bool(getattr(read_request(header, frame), "key_type", GROUP) == GROUP)
+def asks_for_a_group(request: Any) -> bool:
+    """Whether who owns groups has a part in the answer to this FindCoordinator."""
+    return bool(getattr(request, "key_type", GROUP) == GROUP)
 
 
-def answer_find_coordinator(view: MetadataView, header: RequestHeader, frame: memoryview) -> bytes:
-    """One answer for the one key up to version 3, one for each key since (conformance 154).
-
-    Raises MalformedFrame, FrameTooLarge.
-    """
-    request = read_request(header, frame)
+def answer_find_coordinator(view: MetadataView, header: RequestHeader, request: Any) -> bytes:
+    """One answer for the one key up to version 3, one for each key since (conformance 154)."""
     version = header.api_version
     key_type = getattr(request, "key_type", GROUP)
     if version >= _MANY_KEYS_SINCE:

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gateway import listener
 from kafkaserver.finding import TRANSACTION
-from muster.kafkawire.api_table import ApiKey
+from muster.kafkawire import api_table
+from muster.kafkawire.api_table import ApiKey, request_class
 from muster.kernel.shards import shard_of
 from runtime.ports import LiveNode, shard_lane
 from tests.unit.gateway.doors import Door, kafka_door
@@ -83,3 +85,20 @@ async def test_who_asks_for_transactions_waits_for_nobody(monkeypatch: pytest.Mo
         async with asyncio.timeout(10):
             [refused] = (await ann.ask(FIND, 4, key_type=TRANSACTION, coordinator_keys=(MINE,))).coordinators
         assert int(refused.error_code) == INVALID_REQUEST
+
+
+async def test_ten_thousand_keys_that_wait_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "HELD_MAX_MS", listener.HELD_LOOK_MS)
+    shape, read_body, reads = request_class(FIND, 4), api_table.read_body, list[object]()
+
+    def read(of: Any, *others: Any) -> Any:
+        reads.extend([of] if of is shape else [])
+        return read_body(of, *others)
+
+    monkeypatch.setattr(api_table, "read_body", read)
+    async with kafka_door() as door:
+        Owners(door, monkeypatch)
+        keys = tuple(f"{MINE}-{number}" for number in range(9_000))
+        answer = await (await door.peer()).ask(FIND, 4, key_type=0, coordinator_keys=keys)
+        assert tuple(one.key for one in answer.coordinators) == keys
+        assert len(reads) == 1

@@ -7,7 +7,7 @@ import pytest
 from kafkaserver.cluster_answers import BrokerView, MetadataView, answer_describe_cluster
 from kafkaserver.finding import answer_find_coordinator
 from kafkaserver.metadata_answers import MetadataAnswer
-from muster.kafkawire.api_table import SERVED, ApiKey, read_request_header
+from muster.kafkawire.api_table import SERVED, ApiKey, read_request, read_request_header
 from muster.kernel.shards import shard_of
 from tests.unit.kafkaserver.kafka_requests import body_of, frame
 
@@ -27,7 +27,8 @@ def asked(version: int, *keys: str, key_type: int = 0) -> list[Any]:
     question = frame(
         ApiKey.FIND_COORDINATOR, version, key=keys[0], key_type=key_type, coordinator_keys=tuple(keys)
     )
-    answer = answer_find_coordinator(VIEW, read_request_header(question), question)
+    header = read_request_header(question)
+    answer = answer_find_coordinator(VIEW, header, read_request(header, question))
     body = body_of(ApiKey.FIND_COORDINATOR, version, answer)
     return list(body.coordinators) if version >= 4 else [body]
 
