@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from django.db import connection
 
+from muster.kernel.error_codes import ErrorCode
+
 LOOKED_AT: Final = 5_000
 """Turns that one page looks at; of those whose records it must read, a tenth."""
 
@@ -80,6 +82,33 @@ _PLACE_OF_TIME = """
 """Ids rise nearly as times do: turns that were under way together lie close to each other."""
 
 
+_IS_REFUSED: Final = f"@.error != 0 && @.error != {ErrorCode.ELECTION_NOT_NEEDED:d}"
+_ANSWERS: Final = f"""
+    SELECT lane, seq, told ->> 'request_id', jsonb_array_length(refused),
+        jsonb_array_length(jsonb_path_query_array(told, 'strict $.answer.** ? (exists (@.error))')),
+        (refused -> 0 ->> 'error')::int, COALESCE(refused -> 0 ->> 'text', told -> 'answer' ->> 'text', '')
+    FROM unnest(%(lanes)s::text[], %(seqs)s::bigint[]) AS wanted (lane, seq) JOIN journal USING (lane, seq)
+    CROSS JOIN LATERAL
+        jsonb_path_query(records, '$[*] ? (exists (@.request_id) && exists (@.answer))') AS told
+    CROSS JOIN LATERAL jsonb_path_query_array(told, 'strict $.answer.** ? ({_IS_REFUSED})') AS refused
+    WHERE jsonb_array_length(refused) > 0 OR told -> 'answer' ->> 'verdict' = 'changed meanwhile'"""
+"""What of the requests that these turns answered was not done: how many things, of how many, and why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Of what somebody asked `number` things `of` so many were refused, the first of them for `why`."""
+
+    number: int
+    of: int
+    why: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing of it was done."""
+        return self.number >= self.of
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which turns; empty: all. `before`: from which place on, None: from the newest."""
@@ -104,6 +133,7 @@ class Deed:
     through: str = ""
     request: str = ""
     verdict: str = ""
+    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +148,8 @@ class Turn:
     summary: Mapping[str, Any]
     node: str
     at: datetime
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    """By the request's id; of a group, whose turns tell of one request, by nothing."""
 
     @property
     def just_before(self) -> str:
@@ -136,10 +168,15 @@ class Turn:
             if by is None:
                 return []
             said = {name: str(self.summary.get(name, "")) for name in ("request", "reason", "verdict")}
-            return [Deed(said["request"], str(by), said["reason"], verdict=said["verdict"])]
+            refusal = self.refusals.get("")
+            return [Deed(said["request"], str(by), said["reason"], verdict=said["verdict"], refusal=refusal)]
         known = ("what", "by", "why", "through", "request")
         return [
-            Deed(**{name: str(one[name]) for name in known if name in one}, **_missing(one))
+            Deed(
+                **{name: str(one[name]) for name in known if name in one},
+                **_missing(one),
+                refusal=self.refusals.get(one.get("request")),
+            )
             for one in self.summary.get("asked", ())
         ]
 
@@ -206,6 +243,7 @@ def page(wanted: Wanted, size: int) -> Page:
     with connection.cursor() as cursor:
         cursor.execute(statement, put.values)
         turns = [_turn(*row) for row in cursor.fetchall()]
+        _find_refusals(cursor, [turn for turn in turns[:size] if turn.deeds])
         if len(turns) > size:
             return Page(turns[:size], turns[size - 1].place)
         end = f"""SELECT count(*), min(place), min(at) FROM (SELECT {put.by} AS place, at FROM journal
@@ -281,6 +319,19 @@ def _turn(
 ) -> Turn:
     read = json.loads(summary) if isinstance(summary, str) else summary
     return Turn(place, lane, seq, key, cause, read, node, at)
+
+
+def _find_refusals(cursor: Any, turns: Sequence[Turn]) -> None:
+    """Note at each of these turns what of what was asked in it was not done."""
+    if not turns:
+        return
+    by_place = {(turn.lane, turn.seq): turn for turn in turns}
+    lanes, seqs = zip(*by_place, strict=True)
+    cursor.execute(_ANSWERS, {"lanes": list(lanes), "seqs": list(seqs)})
+    for lane, seq, request, number, of, error, text in cursor.fetchall():
+        turn = by_place[lane, seq]
+        why = text.removesuffix(".") or (ErrorCode(error).name if error else "")
+        turn.refusals["" if turn.of_group else request] = Refusal(number, of, why)
 
 
 def _missing(one: Mapping[str, Any]) -> dict[str, str]:

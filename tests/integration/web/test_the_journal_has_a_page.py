@@ -13,6 +13,11 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_user
+from controller.core.records import RequestAnswered
+from groups.core.records import RequestDecided
+from groups.core.requests import Answer, Verdict
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.to_broker import TopicResult, TopicResults
 from runtime.models import NodeSession
 from tests.integration.web import cast
 from tests.integration.web.test_pages_tell_how_brokers_are import shown
@@ -21,6 +26,7 @@ from web.journal_rows import KINDS, Wanted
 
 pytestmark = pytest.mark.django_db
 
+NONE, TAKEN = ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS
 REQUEST = "5f0c1c57-58a0-4d1c-8b53-6b3a0f5b8f11"
 
 
@@ -64,6 +70,47 @@ def test_turns_of_groups_name_their_group_and_who_asked(client: Client) -> None:
     page = shown(client, "/journal/?group=departures")
     assert re.search("olga ?: reset, done again", page)
     assert 'href="/groups/departures/"' in client.get("/journal/?group=departures").content.decode()
+
+
+def answered(*errors: tuple[ErrorCode, str]) -> RequestAnswered:
+    """The record of what the controller answered, about so many topics."""
+    topics = tuple(TopicResult(name="orders", error=error, text=text) for error, text in errors)
+    return RequestAnswered(REQUEST, "olga", "for the gates", TopicResults(correlation_id=0, topics=topics))
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ([(TAKEN, "there is such a topic.")], "Create topics, refused: there is such a topic for the"),
+        ([(TAKEN, "")], "Create topics, refused: TOPIC_ALREADY_EXISTS for the"),
+        ([(NONE, ""), (TAKEN, "there is such a topic")], "Create topics, 1 of 2 refused: there is such"),
+        ([(NONE, ""), (NONE, "")], "Create topics for the gates"),
+    ],
+)
+def test_it_says_what_was_refused_and_why(
+    viewer: Client, errors: list[tuple[ErrorCode, str]], said: str
+) -> None:
+    """What was refused stood there like what was done."""
+    asked = [{"what": "CreateTopics", "by": "olga", "why": "for the gates", "request": REQUEST}]
+    records = [answered(*errors)]
+    cast.journal("controller", "cluster", cast.ago(), "topics were asked for", records, asked=asked)
+    for query in ("", "?by=olga", "?kind=asked"):
+        assert said in shown(viewer, f"/journal/{query}"), query
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer(Verdict.REFUSED, 68, "The group has 3 members."), "refused: The group has 3 members again"),
+        (Answer(Verdict.CHANGED_MEANWHILE, text="It is at 7."), "changed meanwhile: It is at 7 again"),
+        (Answer(Verdict.DONE, text="2 of 2"), "done again"),
+    ],
+)
+def test_it_says_why_a_group_refused(viewer: Client, answer: Answer, said: str) -> None:
+    told = {"principal": "olga", "request": "reset", "reason": "again", "verdict": answer.verdict.value}
+    records = [RequestDecided(REQUEST, "reset", "olga", "again", answer)]
+    cast.journal("coordinator/7", "departures", cast.ago(), "olga: reset", records, event="request", **told)
+    assert re.search(f"reset, {said}", shown(viewer, "/journal/"))
 
 
 def test_each_filter_narrows_and_they_narrow_together(viewer: Client) -> None:
@@ -153,10 +200,12 @@ def explained(wanted: Wanted) -> str:
     """How PostgreSQL reads the turns of such a page."""
     with CaptureQueriesContext(connection) as asked:
         journal_rows.page(wanted, 50)
-    [statement] = [one["sql"] for one in asked if "lane, seq" in one["sql"]]
-    with connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN {statement}")
-        return "\n".join(row[0] for row in cursor.fetchall())
+    told = []
+    for statement in (one["sql"] for one in asked if "lane, seq" in one["sql"]):
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN {statement}")
+            told += [row[0] for row in cursor.fetchall()]
+    return "\n".join(told)
 
 
 def test_every_question_goes_by_an_index_of_a_large_journal(
