@@ -1,6 +1,7 @@
 """This room renders how an operator changes the cluster: a form, what would come of it, what became of it."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
@@ -20,8 +21,9 @@ from access.filters import text_filter, word_filter
 from access.grants import Operation
 from access.pages import needs
 from access.rest.problems import RETRY_AFTER_S, Problem
-from controller import asking, fingerprints, move_queries, outcomes, plan_actions, standing
+from controller import asking, fingerprints, history, move_queries, outcomes, plan_actions, standing
 from controller.actions import Action, Target, faults_of
+from controller.asked_about import About
 from controller.broker_actions import Cordon, Uncordon, Unregister
 from controller.loss_page import AcknowledgeAll, AcknowledgeLoss
 from controller.models import Topic
@@ -246,7 +248,7 @@ def listed(request: HttpRequest) -> HttpResponse:
     last = rows[REQUESTS_OF_A_PAGE - 1] if len(rows) > REQUESTS_OF_A_PAGE else None
     context = {
         "section": "cluster",
-        "rows": rows[:REQUESTS_OF_A_PAGE],
+        "rows": _with_what_they_are_about(request, rows[:REQUESTS_OF_A_PAGE]),
         "refused": asking.refused_among([one.id for one in rows[:REQUESTS_OF_A_PAGE] if one.answered]),
         "first": after is not None,
         "next": sealed([last.asked_at.isoformat(), str(last.id)], of) if last else "",
@@ -257,6 +259,29 @@ def listed(request: HttpRequest) -> HttpResponse:
         **wanted,
     }
     return render(request, "controller/requests.html", context)
+
+
+def _with_what_they_are_about(
+    request: HttpRequest, rows: Sequence[asking.ListedRequest]
+) -> list[tuple[asking.ListedRequest, list[tuple[str, str]]]]:
+    """Each with what it names, in words, and the address of its page; "": it has none now."""
+    named = [one for row in rows for one in row.about]
+    topics = history.topics_there(one.name for one in named if one.kind in ("topic", "partition"))
+    brokers = {str(row.broker.broker_id) for row in standing.of(request).brokers}
+    plans = move_queries.plans_named({UUID(one.name) for one in named if one.kind == "plan"})
+
+    def led_to(one: About) -> tuple[str, str]:
+        if one.kind == "plan" and (plan := plans.get(UUID(one.name))):
+            return plan_actions.name_of(plan), reverse("plan", args=[plan.id])
+        if one.kind == "partition" and one.name in topics:
+            return one.label, reverse("partition", args=[one.name, one.partition])
+        if one.kind == "topic" and one.name in topics:
+            return one.label, reverse("topic", args=[one.name])
+        if one.kind == "broker" and one.name in brokers:
+            return one.label, reverse("broker", args=[one.name])
+        return one.label, {"quota": reverse("quotas"), "cluster": reverse("cluster")}.get(one.kind, "")
+
+    return [(row, [led_to(one) for one in row.about]) for row in rows]
 
 
 @require_safe

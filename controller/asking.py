@@ -18,6 +18,7 @@ import structlog
 from django.db.models import BooleanField, F, Func, Q, Value
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
+from controller.asked_about import ABOUT, About, about
 from controller.core.requests import KEY, KIND, Asked
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
@@ -110,7 +111,10 @@ def asked_under(principal: str, idempotency_key: str) -> Request | None:
 
 @dataclass(frozen=True, slots=True)
 class ListedRequest:
-    """A request without what it says, which may be megabytes; `kind` is the wish's name."""
+    """A request without what it says, which may be megabytes; `kind` is the wish's name.
+
+    `about`: the first things that it names, of `about_count`.
+    """
 
     id: uuid.UUID
     kind: str
@@ -120,6 +124,13 @@ class ListedRequest:
     failed: str
     asked_at: datetime
     answered_at: datetime | None
+    about: tuple[About, ...]
+    about_count: int
+
+    @property
+    def more(self) -> int:
+        """How many more things it names than `about` does."""
+        return self.about_count - len(self.about)
 
 
 def requests_after(
@@ -150,11 +161,11 @@ def requests_after(
     if after is not None:
         at, last = after
         rows = rows.filter(offered_at__lte=at).exclude(offered_at=at, id__gte=last)
-    listed = rows.values_list(
-        "id", "wish", "principal", "reason", "state", "error", "offered_at", "adopted_at"
+    listed = rows.annotate(said=ABOUT).values_list(
+        "id", "wish", "principal", "reason", "state", "error", "offered_at", "adopted_at", "said"
     )
     found = []
-    for request_id, wish, asked_by, reason, state, error, asked_at, adopted_at in listed[:limit]:
+    for request_id, wish, asked_by, reason, state, error, asked_at, adopted_at, said in listed[:limit]:
         answered = state == WorkItem.State.ADOPTED
         found.append(
             ListedRequest(
@@ -166,6 +177,7 @@ def requests_after(
                 error if answered else "",
                 asked_at,
                 adopted_at if answered else None,
+                *about(said),
             )
         )
     return found

@@ -1,7 +1,7 @@
 """This room reads reassignments and plans for people: what is on its way, waits, or how it ended."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -328,6 +328,14 @@ def plans(
     which = f"WHERE {' AND '.join(asked)} ORDER BY proposed_version DESC, id LIMIT %(limit)s"
     values = {"limit": limit, "phases": list(phases), "kind": kind, "version": version, "id": last}
     return [PlanRow(**row) for row in _named(f"{_LISTED_PLANS} {which}", values)]
+
+
+def plans_named(ids: Collection[UUID]) -> dict[UUID, PlanRow]:
+    """Those of these plans that are there, as a list tells them."""
+    if not ids:
+        return {}
+    found = _named(f"{_LISTED_PLANS} WHERE id = ANY (%(ids)s)", {"ids": list(ids)})
+    return {row["id"]: PlanRow(**row) for row in found}
 
 
 def step_counts(plan_id: UUID) -> StepCounts:

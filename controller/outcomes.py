@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
+from controller.asked_about import entity_name
 from controller.asking import Request
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.brokers import BrokerResult
@@ -20,7 +21,7 @@ from muster.messages.link.from_broker import (
 )
 from muster.messages.link.losses import AcknowledgeLosses, LossResults
 from muster.messages.link.plans import PlanAnswer
-from muster.messages.link.quotas import AlterClientQuotas, Entity, QuotaResults
+from muster.messages.link.quotas import AlterClientQuotas, QuotaResults
 from muster.messages.link.to_broker import (
     CreateTopicsAnswer,
     ElectionResults,
@@ -241,7 +242,9 @@ def _results(wish: Wish, answer: WishAnswer) -> tuple[Result, ...]:
         case LossResults():
             return tuple(Result("partition", r.topic, r.partition, r.error, r.text) for r in answer.results)
         case QuotaResults():
-            return tuple(Result("quota", _entity(r.entity), None, r.error, r.text) for r in answer.results)
+            return tuple(
+                Result("quota", entity_name(r.entity), None, r.error, r.text) for r in answer.results
+            )
         case BrokerResult():
             return (Result("broker", f"broker {answer.broker_id}", None, answer.error, answer.text),)
         case _:
@@ -252,8 +255,3 @@ def _configured(resource: int, name: str, error: ErrorCode, text: str) -> Result
     if resource == ResourceType.TOPIC:
         return Result("topic", name, None, error, text)
     return Result("broker" if name else "cluster", name, None, error, text)
-
-
-def _entity(entity: Entity) -> str:
-    """As Kafka's tools write it."""
-    return " ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from access.rest.problems import RETRY_AFTER_S, Problem
 from access.rest.shapes import Int32Field, detail_schema, example, lists
 from access.tokens import Caller
 from controller import asking, outcomes
+from controller.asked_about import About
 from controller.outcomes import Outcome, Result, Verdict
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import Wish
@@ -78,6 +80,14 @@ class ResultShape(serializers.Serializer[Any]):
     text = serializers.CharField(allow_blank=True)
 
 
+class AboutShape(serializers.Serializer[Any]):
+    """What a request names: `topic`, `partition`, `broker`, `plan` (by its id), `quota`, or the `cluster`."""
+
+    kind = serializers.CharField()
+    name = serializers.CharField(allow_blank=True)
+    partition = Int32Field(allow_null=True)
+
+
 @example(
     request="5f0c1c57-58a0-4d1c-8b53-6b3a0f5b8f11",
     kind="CreateTopics",
@@ -86,12 +96,16 @@ class ResultShape(serializers.Serializer[Any]):
     state="answered",
     asked_at="2026-11-21T03:12:41Z",
     answered_at="2026-11-21T03:12:41Z",
+    about=[{"kind": "topic", "name": "gates", "partition": None}],
+    about_count=1,
 )
 class ListedRequestShape(serializers.Serializer[Any]):
-    """A request to the controller in brief."""
+    """A request to the controller in brief. `about`: the first three of `about_count` things it names."""
 
     request = serializers.UUIDField()
     kind = serializers.CharField()
+    about = AboutShape(many=True)
+    about_count = serializers.IntegerField()
     principal = serializers.CharField()
     reason = serializers.CharField(allow_blank=True)
     state = serializers.ChoiceField(choices=[(one, one) for one in ("waiting", "answered", "failed")])
@@ -150,7 +164,7 @@ class ControllerRequestList(APIView):
         after = (datetime.fromisoformat(page.after[0]), UUID(page.after[1])) if page.after else None
         whose = None if caller.is_unbounded else caller.principal
         rows = asking.requests_after(after, page.limit + 1, whose, **page.filters)
-        return page_response(request, page, rows, _place, _listed)
+        return page_response(request, page, rows, _place, partial(_listed, caller))
 
 
 class ControllerRequestDetail(APIView):
@@ -266,13 +280,25 @@ def _result(one: Result) -> dict[str, Any]:
     }
 
 
-def _listed(row: asking.ListedRequest) -> dict[str, Any]:
+def _listed(caller: Caller, row: asking.ListedRequest) -> dict[str, Any]:
+    # Its principal may have asked it by a wider token, or on a page.
+    told = [one for one in row.about if caller.is_unbounded or _may_be_told(caller, one)]
     return {
         "request": row.id,
         "kind": row.kind,
+        "about": [{"kind": one.kind, "name": one.name, "partition": one.partition} for one in told],
+        "about_count": row.about_count,
         "principal": row.principal,
         "reason": row.reason,
         "state": "failed" if row.failed else "answered" if row.answered else "waiting",
         "asked_at": row.asked_at,
         "answered_at": row.answered_at,
     }
+
+
+def _may_be_told(caller: Caller, one: About) -> bool:
+    """Whether a bounded token is good for what one of its principal's requests names."""
+    if one.kind in ("topic", "partition"):
+        return caller.topics.covers(one.name)
+    # A plan is about topics, whichever they are.
+    return one.kind == "cluster" or (one.kind == "plan" and caller.topics.is_everything)

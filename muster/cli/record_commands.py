@@ -1,6 +1,6 @@
 """This room shows what was asked, by whom and why, and what became true turn by turn."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,6 +14,7 @@ requests_app = typer.Typer(help="What was asked of the cluster.", no_args_is_hel
 _REQUESTS: Final = [
     Column("REQUEST", "request"),
     Column("KIND", "kind"),
+    Column("ABOUT", lambda row: _about(row)),
     Column("STATE", "state"),
     Column("BY", "principal"),
     Column("WHY", "reason"),
@@ -67,3 +68,17 @@ def journal(
     """List the journal, the latest first; -o json tells the records of each turn."""
     rows = session.rest.rows("journal", session.most, lane=lane, key=key)
     session.screen.rows(rows, _TURNS, "seq")
+
+
+def _about(row: dict[str, Any]) -> str:
+    """`orders, orders-3, broker 3 and 12 more`; a web of before names nothing."""
+    names = [_named(one) for one in row.get("about") or ()]
+    more = row.get("about_count", 0) - len(names)
+    return f"{', '.join(names)} and {more} more" if names and more > 0 else ", ".join(names)
+
+
+def _named(one: dict[str, Any]) -> str:
+    if one["partition"] is not None:
+        return f"{one['name']}-{one['partition']}"
+    is_kind_said = one["kind"] in ("broker", "plan", "cluster")
+    return f"{one['kind']} {one['name']}".strip() if is_kind_said else str(one["name"])

@@ -21,3 +21,9 @@ def test_a_list_holds_what_was_looked_for(viewer: Muster, words: tuple[str, ...]
     add_requests()
     rows = viewer.done("requests", "list", "-o", "json", *words).json
     assert [one["reason"][-1] for one in rows] == list(found)
+
+
+def test_people_are_told_what_each_is_about(viewer: Muster) -> None:
+    add_requests()
+    told = viewer.done("requests", "list").out
+    assert told.count("flights") == 4 and "ABOUT" in told

@@ -268,6 +268,14 @@ def test_what_its_principal_asked_beyond_its_names_by_another_token_it_does_not_
     assert "cards" not in refused.content.decode() and "ben" not in refused.content.decode()
 
 
+@pytest.mark.parametrize("wish", BEYOND, ids=lambda wish: type(wish).__name__)
+def test_the_list_of_what_its_principal_asked_names_nothing_beyond(olga: Olga, wish: Wish) -> None:
+    asked_as_olga(wish)
+    told = olga.get("controller/requests")
+    assert len(told.json()["items"]) == 1
+    assert {one["name"] for one in told.json()["items"][0]["about"]} <= {"orders", ""}
+
+
 def test_a_token_of_some_groups_that_may_plan_reads_what_became_of_it(olga: Olga) -> None:
     token = create_token("olga", Role.OPERATOR, groups=["team-*"], replace=True)
     address = f"/api/v1/{asked_as_olga(PausePlan(plan_id=uuid4()))}"
