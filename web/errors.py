@@ -117,9 +117,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
         answer["Retry-After"] = RETRY_AFTER_S
         return answer
     if is_of_another_schema(exception):
-        return _answer(
-            request, 503, "The page could not be read", OTHER_SCHEMA, "/readyz says what is missing."
-        )
+        return _unanswered(request, 503, OTHER_SCHEMA, "/readyz says what is missing.")
     if isinstance(exception, DataError):
         # What PostgreSQL cannot store or compare, such as a zero byte in an address of the admin.
         return bad_request(request, exception)

@@ -43,7 +43,7 @@ TOOK_TOO_LONG = (
 )
 OTHER_SCHEMA = (
     "The database has the schema of another version of Muster: run manage.py migrate, or start the version"
-    " that the schema is of. Nothing was changed; groups and brokers go on."
+    " that the schema is of. Groups and brokers go on."
 )
 _UNKNOWN_TABLE_OR_COLUMN = ("42P01", "42703")
 _SILENT = (OperationalError, InterfaceError)

@@ -130,3 +130,19 @@ def test_a_form_that_fails_by_a_mistake_of_ours_is_offered_again(olga: Client) -
     assert b"It failed on our side." in page.content and fields(page.content) == sent
     looked = olga.get(address)
     assert looked.status_code == 500 and b"The page could not be read" in looked.content
+
+
+def test_a_form_that_meets_the_schema_of_another_version_is_offered_again(olga: Client) -> None:
+    """An older web process behind a migration: what was typed was lost."""
+    address = f"/cluster/ask/plan-approve/plan/{PLAN}/"
+    sent = {**fields(olga.get(address).content), "reason": 'for "all"', "go": "yes"}
+    with connections["default"].cursor() as cursor:
+        cursor.execute("ALTER TABLE plan RENAME COLUMN at_a_time TO at_once")
+    page = olga.post(address, sent)
+    assert page.status_code == 503 and b"schema of another version" in page.content
+    assert b"What you sent was not answered" in page.content and fields(page.content) == sent
+    looked = olga.get(address)
+    assert looked.status_code == 503 and b"/readyz says what is missing" in looked.content
+    with connections["default"].cursor() as cursor:
+        cursor.execute("ALTER TABLE plan RENAME COLUMN at_once TO at_a_time")
+    assert olga.post(address, sent).status_code == 302
