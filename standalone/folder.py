@@ -21,6 +21,7 @@ INFO_FILE = "stack.json"
 LEAST_ROOM_BYTES = 64 * 1024
 # What processes leave there who are killed goes with the next start.
 SCRATCH = "tmp"
+_COSTS = "what runs goes on, but lines of logs are lost, and stack.json grows old"
 ROOMS = ("log", "secrets", "run", SCRATCH)
 
 
@@ -31,19 +32,27 @@ def names_of_a_stack(brokers: int) -> tuple[str, ...]:
 
 
 def lack_of_room(home: Path) -> str:
-    """That its disk is full, and what that costs; empty where it is not, or nobody can say."""
+    """That its disk is full, of bytes or of files, and what that costs; empty where it is not, or nobody can
+    say.
+
+    A person's quota is not seen: no system call tells it of every file system. Whoever runs the stack is told
+    of it by what cannot be written.
+    """
     try:
         disk = os.statvfs(home)
     except OSError:
         return ""
     # Root may write where others may not any more.
-    free = disk.f_bavail if os.geteuid() else disk.f_bfree
-    if free * disk.f_frsize >= LEAST_ROOM_BYTES:
-        return ""
-    return (
-        f"the disk of {home} is full: what runs goes on, but lines of logs are lost, and stack.json grows"
-        " old. Make room there: both go on by themselves"
-    )
+    free, files = (disk.f_bavail, disk.f_favail) if os.geteuid() else (disk.f_bfree, disk.f_ffree)
+    if free * disk.f_frsize < LEAST_ROOM_BYTES:
+        return f"the disk of {home} is full: {_COSTS}. Make room there: both go on by themselves"
+    # A file system that makes room for files as it needs it counts none.
+    if disk.f_files and not files:
+        return (
+            f"the disk of {home} takes no more files (no inode is free): {_COSTS}. Delete files there, of"
+            " whatever size: both go on by themselves"
+        )
+    return ""
 
 
 class AlreadyRunning(StartError):

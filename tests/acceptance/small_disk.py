@@ -10,14 +10,25 @@ MIB: Final = 1024 * 1024
 
 
 class SmallDisk:
-    """A tmpfs at `folder`, where this process may mount one; else `missing` says why there is none."""
+    """A tmpfs at `folder`, where this process may mount one; else `missing` says why there is none.
 
-    def __init__(self, folder: Path, size_mib: int) -> None:
+    `files`: how many it takes, folders counted; 0: any number.
+    """
+
+    def __init__(self, folder: Path, size_mib: int, files: int = 0) -> None:
         self.folder = folder
         self.missing = "" if os.geteuid() == 0 else "only root may mount a small disk"
         folder.mkdir(parents=True)
         if not self.missing:
-            command = ["mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "none", str(folder)]
+            command = [
+                "mount",
+                "-t",
+                "tmpfs",
+                "-o",
+                f"size={size_mib}m,nr_inodes={files}",
+                "none",
+                str(folder),
+            ]
             done = subprocess.run(command, capture_output=True, text=True)
             self.missing = done.stderr.strip()
 

@@ -11,10 +11,10 @@ import pytest
 from django.core.management import call_command
 
 from standalone import supervision
-from standalone.folder import read_info, write_info
+from standalone.folder import lack_of_room, read_info, write_info
 from standalone.processes import Child
 from standalone.supervision import Supervisor
-from tests.acceptance.small_disk import SmallDisk
+from tests.acceptance.small_disk import MIB, SmallDisk
 
 LIMIT_S = 20.0
 TALKER = """
@@ -108,3 +108,20 @@ def test_whoever_looks_or_starts_a_process_is_told_and_it_is_done(
         assert read_info(disk.folder)["processes"][0]["state"] == "stopped"
     finally:
         supervisor.end()
+
+
+def test_a_disk_that_takes_no_more_files_is_told(tmp_path: Path) -> None:
+    """There was room, by bytes, while nothing could be made there."""
+    disk = SmallDisk(tmp_path / "home", 2, files=20)
+    if disk.missing:
+        pytest.skip(disk.missing)
+    try:
+        assert lack_of_room(disk.folder) == ""
+        with pytest.raises(OSError, match="No space left"):
+            for number in range(20):
+                (disk.folder / str(number)).touch()
+        assert disk.free_bytes > MIB and "takes no more files" in lack_of_room(disk.folder)
+        (disk.folder / "0").unlink()
+        assert lack_of_room(disk.folder) == ""
+    finally:
+        disk.unmount()
