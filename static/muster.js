@@ -235,9 +235,9 @@ function connect(now) {
     tries = 0;
     sequence = word.sequence;
     if (word.boot) {
-      if (word.missed === "nothing") say("Connected again. Nothing was missed.");
-      else if (word.missed === "something") say("Connected again. What changed meanwhile is read now. Nothing is missing.");
-      else if (word.missed) { say("Connected again, with a gap. The page was read again.", "unknown"); read(); }
+      if (word.missed === "nothing") say("Connected again. Nothing changed meanwhile.");
+      else if (word.missed === "something") say("Connected again. What changed meanwhile is being read.");
+      else if (word.missed) { say("Connected again. Whether anything changed meanwhile is not known: the page is being read again.", "unknown"); read(); }
       boot = word.boot;
     }
     if (word.reading === false) { answers = false; silent = true; }

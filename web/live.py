@@ -298,7 +298,7 @@ class LiveSocket:
                     return SIGNED_OUT
 
     async def _refuse_for_now(self) -> None:
-        """503, which a page takes as a reason to come back, and not to sign in."""
+        """Answer the handshake with 503: nobody can say now who asks, and the page tries again by itself."""
         if "websocket.http.response" not in self._scope.get("extensions", {}):
             return await self._send({"type": "websocket.close", "code": TRY_LATER})
         headers = [(b"retry-after", b"2"), (b"content-type", b"text/plain")]

@@ -42,11 +42,13 @@ MARKS = {
 _END = 5
 """Letters of an id that stand whatever the width."""
 
-_HYPHENS = re.compile(r"(-+[^-]?)")
-"""A hyphen with what must stay behind it."""
+_HYPHENS = re.compile(r"(-+(?:[^-\s][\u0300-\u036f]*)?)")
+"""A hyphen with what must stay behind it, a letter with its accents."""
 
 _GROUPS_OF_A_LINE = 4
 """Of three digits each, that a number may have on a line of a narrow table."""
+
+_IN_SYNC, _IN_SYNC_NARROW = '{}<span class="of"> of </span>{}', "{}/{}"
 
 SEVERITY_MARKS = {"critical": "bad", "warning": "warn"}
 
@@ -106,12 +108,17 @@ def named(name: str) -> SafeString:
     One that is longer than a line is parted elsewhere, so it is not the whole that may not wrap.
     """
     shown = wording.middle_cut(name)
-    pieces = _HYPHENS.split(shown) if shown.replace("…", "").isascii() else [shown]
+    return format_html('<span class="name">{}</span>', unparted(shown))
+
+
+@register.filter
+def unparted(text: str) -> SafeString:
+    """Words of which some may be names: no line ends at a hyphen."""
     joined = "".join(
         format_html('<span class="nowrap">{}</span>' if place % 2 else "{}", piece)
-        for place, piece in enumerate(pieces)
+        for place, piece in enumerate(_HYPHENS.split(wording.straight(text)))
     )
-    return format_html('<span class="name">{}</span>', mark_safe(joined))
+    return mark_safe(joined)
 
 
 @register.filter
@@ -165,14 +172,16 @@ def plural(number: int, one: str, many: str) -> str:
 
 
 @register.simple_tag
-def in_sync(isr: list[int] | None, assigned: list[int] | None, live: list[int], narrow: bool = False) -> str:
+def in_sync(
+    isr: list[int] | None, assigned: list[int] | None, live: list[int], narrow: bool = False
+) -> SafeString | str:
     """`2 of 3`, where it is narrow `2/3`: members of the ISR with a session, of all replicas.
 
     N/A for a partition without a row.
     """
     if isr is None or assigned is None:
         return "N/A"
-    return f"{len(set(isr) & set(live))}{'/' if narrow else ' of '}{len(assigned)}"
+    return format_html(_IN_SYNC_NARROW if narrow else _IN_SYNC, len(set(isr) & set(live)), len(assigned))
 
 
 @register.simple_tag

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from web.templatetags.written import each_named, ended, folding, named, near
+from web.templatetags.written import each_named, ended, folding, named, near, unparted
 from web.wording import age, by_topic, clock, count, duration, length, listed, mean, middle_cut, some_of
 
 NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
@@ -118,4 +118,6 @@ def test_no_line_ends_at_a_hyphen_of_a_name_also_of_one_whose_middle_is_left_out
     assert named("gate-<3") == f'<span class="name">gate{kept}&lt;</span>3</span>'
     shown = named("the-records-of-a-name-that-is-longer-than-the-line-12")
     assert "…" in shown and shown.count("-") == shown.count(kept) == 8
+    assert named("größe-é-ö̈n").count(kept) == 2 and f"{kept}ö̈</span>n" in named("größe-é-ö̈n")
+    assert unparted("no topic a-b - <c>") == f"no topic a{kept}b</span> {kept}</span> &lt;c&gt;"
     assert each_named(["a-1", "b"]) == f"{named('a-1')}, {named('b')}"
