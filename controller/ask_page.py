@@ -23,11 +23,10 @@ from access.pages import needs
 from access.rest.problems import RETRY_AFTER_S, Problem
 from controller import asking, fingerprints, history, move_queries, outcomes, plan_actions, standing
 from controller.actions import Action, Target, faults_of
-from controller.asked_about import About
+from controller.asked_about import About, Verdict
 from controller.broker_actions import Cordon, Uncordon, Unregister
 from controller.loss_page import AcknowledgeAll, AcknowledgeLoss
 from controller.models import Topic
-from controller.outcomes import Verdict
 from controller.paging import asked_of
 from controller.partition_actions import CancelMove, ElectAnyLive, ElectLeader, MovePartition
 from controller.quota_actions import ChangeQuota, RemoveQuota, SetQuota
@@ -82,7 +81,7 @@ REQUESTS_OF_A_PAGE = 100
 _LISTED: Final = ["requests to the controller"]
 _STATES: Final = {
     "waiting": "Waits",
-    "done": "Answered",
+    "done": "Done, or only looked at",
     "refused": "Refused, or in part",
     "failed": "Failed",
 }
@@ -249,7 +248,6 @@ def listed(request: HttpRequest) -> HttpResponse:
     context = {
         "section": "cluster",
         "rows": _with_what_they_are_about(request, rows[:REQUESTS_OF_A_PAGE]),
-        "refused": asking.refused_among([one.id for one in rows[:REQUESTS_OF_A_PAGE] if one.answered]),
         "first": after is not None,
         "next": sealed([last.asked_at.isoformat(), str(last.id)], of) if last else "",
         "narrowed": any(wanted.values()),

@@ -1,7 +1,8 @@
-"""This room names what requests to the controller are about, without reading all that they say."""
+"""This room says in a word what requests to the controller are about, and what can become of one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from django.db.models import JSONField
@@ -37,11 +38,34 @@ ABOUT: Final = RawSQL(
             FROM jsonb_path_query({_NAMED}, '$[{_FIRST}]') AS one),
         'brokers_of_plan', payload #> '{{wish,options,brokers}}',
         'topics_of_plan', payload #> '{{wish,options,topics}}',
+        'is_trial', payload #> '{{wish,validate_only}}',
         'proposed', CASE payload #>> '{{wish,type}}' WHEN 'ProposePlan' THEN result -> 'plan_id' END)""",
     (),
     output_field=JSONField(),
 )
 """Of a request's row what `about` reads: some hundred letters, however much it says."""
+
+
+class Verdict(StrEnum):
+    """What became of a request as a whole."""
+
+    WAITING = "waiting"
+    """The controller has not answered yet."""
+
+    DONE = "done"
+    """All of it was carried out."""
+
+    WOULD_BE_DONE = "would be done"
+    """It was only to be judged; nothing changed."""
+
+    PARTLY_DONE = "partly done"
+    """Some of it was carried out; the results say what was not."""
+
+    REFUSED = "refused"
+    """Nothing of it was carried out."""
+
+    FAILED = "failed"
+    """There is no answer, and never will be; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)

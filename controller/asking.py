@@ -7,18 +7,19 @@ loop. The row is the audit, too: who, why, what, and what was answered.
 import asyncio
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
 from django.db.models import BooleanField, F, Func, Q, Value
+from django.db.models.expressions import RawSQL
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
-from controller.asked_about import ABOUT, About, about
+from controller.asked_about import ABOUT, About, Verdict, about
 from controller.core.requests import KEY, KIND, Asked
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
@@ -46,6 +47,16 @@ _IS_REFUSED: Final = Func(
     F("result"),
     Value(_REFUSAL),
     template="jsonb_path_exists(%(expressions)s::jsonpath)",
+    output_field=BooleanField(),
+)
+_DONE_OF_ALL: Final = "$.**.error ? (@ == 0)"
+_DONE: Final = f"$.**.error ? (@ == 0 || @ == {ErrorCode.ELECTION_NOT_NEEDED:d})"
+"""Where it says that something was done; of an election of all those that needed none do not count."""
+
+_IS_DONE: Final = RawSQL(
+    "jsonb_path_exists(result,"
+    " (CASE payload #> '{wish,partitions}' WHEN 'null' THEN %s ELSE %s END)::jsonpath)",
+    (_DONE_OF_ALL, _DONE),
     output_field=BooleanField(),
 )
 _ADOPTED: Final = Q(state=WorkItem.State.ADOPTED)
@@ -124,6 +135,7 @@ class ListedRequest:
     failed: str
     asked_at: datetime
     answered_at: datetime | None
+    verdict: Verdict
     about: tuple[About, ...]
     about_count: int
 
@@ -154,42 +166,52 @@ def requests_after(
         rows = rows.filter(Q(principal__icontains=contains) | Q(reason__icontains=contains))
     if kind:
         rows = rows.filter(wish=kind)
-    if state in ("refused", "done"):
-        rows = rows.annotate(refused=_IS_REFUSED)
+    rows = rows.annotate(refused=_IS_REFUSED, done=_IS_DONE)
     if state:
         rows = rows.filter(STATES[state])
     if after is not None:
         at, last = after
         rows = rows.filter(offered_at__lte=at).exclude(offered_at=at, id__gte=last)
     listed = rows.annotate(said=ABOUT).values_list(
-        "id", "wish", "principal", "reason", "state", "error", "offered_at", "adopted_at", "said"
+        *("id", "wish", "principal", "reason", "state", "error", "offered_at", "adopted_at"),
+        *("said", "refused", "done"),
     )
-    found = []
-    for request_id, wish, asked_by, reason, state, error, asked_at, adopted_at, said in listed[:limit]:
-        answered = state == WorkItem.State.ADOPTED
-        found.append(
-            ListedRequest(
-                request_id,
-                wish or "",
-                asked_by,
-                reason,
-                answered,
-                error if answered else "",
-                asked_at,
-                adopted_at if answered else None,
-                *about(said),
-            )
-        )
-    return found
+    return [_listed(*row) for row in listed[:limit]]
 
 
-def refused_among(ids: Sequence[uuid.UUID]) -> set[uuid.UUID]:
-    """Of these requests those of which something was refused; an election that nobody needs is no refusal."""
-    return set(
-        WorkItem.objects.filter(id__in=ids)
-        .annotate(refused=_IS_REFUSED)
-        .filter(refused=True)
-        .values_list("id", flat=True)
+def _listed(
+    request_id: uuid.UUID,
+    wish: str | None,
+    principal: str,
+    reason: str,
+    state: str,
+    error: str,
+    asked_at: datetime,
+    adopted_at: datetime | None,
+    said: Mapping[str, Any],
+    refused: bool | None,
+    done: bool | None,
+) -> ListedRequest:
+    answered = state == WorkItem.State.ADOPTED
+    if not answered:
+        verdict = Verdict.WAITING
+    elif error:
+        verdict = Verdict.FAILED
+    elif refused:
+        verdict = Verdict.PARTLY_DONE if done else Verdict.REFUSED
+    else:
+        verdict = Verdict.WOULD_BE_DONE if said["is_trial"] else Verdict.DONE
+    return ListedRequest(
+        request_id,
+        wish or "",
+        principal,
+        reason,
+        answered,
+        error if answered else "",
+        asked_at,
+        adopted_at if answered else None,
+        verdict,
+        *about(said),
     )
 
 

@@ -1,11 +1,10 @@
 """This room words what became of a request to the controller, for pages and REST alike."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from controller.asked_about import entity_name
+from controller.asked_about import Verdict, entity_name
 from controller.asking import Request
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.brokers import BrokerResult
@@ -29,28 +28,6 @@ from muster.messages.link.to_broker import (
     TopicResults,
     WishAnswer,
 )
-
-
-class Verdict(StrEnum):
-    """What became of a request as a whole."""
-
-    WAITING = "waiting"
-    """The controller has not answered yet."""
-
-    DONE = "done"
-    """All of it was carried out."""
-
-    WOULD_BE_DONE = "would be done"
-    """It was only to be judged; nothing changed."""
-
-    PARTLY_DONE = "partly done"
-    """Some of it was carried out; the results say what was not."""
-
-    REFUSED = "refused"
-    """Nothing of it was carried out."""
-
-    FAILED = "failed"
-    """There is no answer, and never will be; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from access.filters import text_filter, word_filter
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import caller_of, refuse_beyond, require_whole_cluster
 from access.rest.problems import RETRY_AFTER_S, Problem
-from access.rest.shapes import Int32Field, detail_schema, example, lists
+from access.rest.shapes import Int32Field, StatedShape, detail_schema, example, lists
 from access.tokens import Caller
 from controller import asking, outcomes
-from controller.asked_about import About
-from controller.outcomes import Outcome, Result, Verdict
+from controller.asked_about import About, Verdict
+from controller.outcomes import Outcome, Result
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import Wish
 from muster.messages.link.plans import (
@@ -57,16 +57,10 @@ Current = Callable[[], tuple[Mapping[str, Any], str] | None]
 """The row as it is now and its tag, for a 412; None: it is not there."""
 
 
-class AskedShape(serializers.Serializer[Any]):
+class AskedShape(StatedShape):
     """What all writes say: why."""
 
     reason = serializers.CharField(max_length=REASON_LENGTH)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """A field that nobody knows is a mistake of whoever sends it."""
-        if unknown := sorted(set(self.initial_data) - set(self.fields)):
-            raise serializers.ValidationError({name[:60]: "There is no such field." for name in unknown})
-        return attrs
 
 
 class ResultShape(serializers.Serializer[Any]):
@@ -93,6 +87,7 @@ class AboutShape(serializers.Serializer[Any]):
     kind="CreateTopics",
     principal="olga",
     reason="a topic for gates",
+    verdict="done",
     state="answered",
     asked_at="2026-11-21T03:12:41Z",
     answered_at="2026-11-21T03:12:41Z",
@@ -108,6 +103,7 @@ class ListedRequestShape(serializers.Serializer[Any]):
     about_count = serializers.IntegerField()
     principal = serializers.CharField()
     reason = serializers.CharField(allow_blank=True)
+    verdict = serializers.ChoiceField(choices=[(one.value, one.value) for one in Verdict])
     state = serializers.ChoiceField(choices=[(one, one) for one in ("waiting", "answered", "failed")])
     asked_at = serializers.DateTimeField()
     answered_at = serializers.DateTimeField(allow_null=True)
@@ -290,6 +286,7 @@ def _listed(caller: Caller, row: asking.ListedRequest) -> dict[str, Any]:
         "about_count": row.about_count,
         "principal": row.principal,
         "reason": row.reason,
+        "verdict": row.verdict.value,
         "state": "failed" if row.failed else "answered" if row.answered else "waiting",
         "asked_at": row.asked_at,
         "answered_at": row.answered_at,

@@ -18,7 +18,7 @@ from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_pa
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import MayOperate, MayView, caller_of
 from access.rest.problems import Problem
-from access.rest.shapes import Int32Field, Int64Field, WordField, detail_schema, example, lists
+from access.rest.shapes import Int32Field, Int64Field, StatedShape, WordField, detail_schema, example, lists
 from access.tokens import Caller
 from groups import asking
 from groups.api import group_detail
@@ -64,18 +64,12 @@ _STATUS_OF: Final = {
 """Other refusals are 409: the group's state does not allow it."""
 
 
-class WishShape(serializers.Serializer[Any]):
+class WishShape(StatedShape):
     """What all requests say: why, and whether only to look what would be done."""
 
     kind = serializers.CharField()
     reason = serializers.CharField(max_length=REASON_LENGTH)
     dry_run = serializers.BooleanField(default=False)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """A field that nobody knows is a mistake of whoever sends it."""
-        if unknown := sorted(set(self.initial_data) - set(self.fields)):
-            raise serializers.ValidationError({name[:60]: "There is no such field." for name in unknown})
-        return attrs
 
     def wish(self, group: str) -> AnyWish:
         """What is asked of the group, when it is valid. Raises Problem."""

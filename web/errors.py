@@ -68,7 +68,7 @@ class SayWhatIsNotAllowed:
 @login_not_required
 def nothing_here(request: HttpRequest) -> HttpResponse:
     """404 without saying what exists."""
-    return problem_response(request, 404, "There is nothing at this address.")
+    return problem_response(request, 404, "There is nothing at this address: /api/v1/schema/ says what is.")
 
 
 @login_not_required

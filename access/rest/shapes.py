@@ -1,7 +1,7 @@
 """This room gives lists and details of REST their frame, and the OpenAPI document the same words."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, wraps
 from typing import Any, TypeVar
 
@@ -65,6 +65,24 @@ class WordField(serializers.ChoiceField):
     def __init__(self, words: Iterable[str], **more: Any) -> None:
         super().__init__([(word, word) for word in words], **more)
         self.error_messages["invalid_choice"] = f"It must be one of {', '.join(self.choices)}."
+
+
+class StatedShape(serializers.Serializer[Any]):
+    """What somebody states: a field that nobody knows is a mistake, told with whatever else is wrong."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """What the fields say. Raises ValidationError."""
+        unknown = sorted(set(data) - set(self.fields)) if isinstance(data, Mapping) else []
+        errors: dict[str, Any] = {str(name)[:60]: ["There is no such field."] for name in unknown}
+        try:
+            read = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            if not isinstance(error.detail, dict):
+                raise
+            raise serializers.ValidationError({**error.detail, **errors}) from error
+        if errors:
+            raise serializers.ValidationError(errors)
+        return read
 
 
 @cache

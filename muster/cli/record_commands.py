@@ -15,7 +15,7 @@ _REQUESTS: Final = [
     Column("REQUEST", "request"),
     Column("KIND", "kind"),
     Column("ABOUT", lambda row: _about(row)),
-    Column("STATE", "state"),
+    Column("STATE", lambda row: row.get("verdict") or row["state"]),
     Column("BY", "principal"),
     Column("WHY", "reason"),
     Column("ASKED", lambda row: at(row["asked_at"])),

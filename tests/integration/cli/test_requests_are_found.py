@@ -27,3 +27,4 @@ def test_people_are_told_what_each_is_about(viewer: Muster) -> None:
     add_requests()
     told = viewer.done("requests", "list").out
     assert told.count("flights") == 4 and "ABOUT" in told
+    assert [word for word in ("waiting", "done", "refused", "failed") if word not in told] == []

@@ -33,6 +33,7 @@ from muster.messages.link.plans import (
     ProposePlan,
 )
 from muster.messages.link.quotas import AlterClientQuotas, QuotaAlteration
+from muster.messages.link.to_broker import ElectionResult, ElectionResults, TopicResult, TopicResults
 from runtime.models import WorkItem
 from tests.integration.rest.conftest import Caller
 
@@ -135,6 +136,48 @@ def test_one_that_proposed_a_plan_names_the_plan(viewer: Caller) -> None:
     refused = PlanAnswer(error=ErrorCode.INVALID_REQUEST, text="no such broker")
     WorkItem.objects.all().delete()
     assert listed(viewer, wish, refused) == ([("broker", "3", None)], 1)
+
+
+def of_topics(*errors: ErrorCode) -> TopicResults:
+    return TopicResults(correlation_id=0, topics=tuple(TopicResult(name="a", error=one) for one in errors))
+
+
+def elections(*errors: ErrorCode) -> ElectionResults:
+    results = tuple(ElectionResult(topic="a", partition=n, error=one) for n, one in enumerate(errors))
+    return ElectionResults(correlation_id=0, results=results)
+
+
+NONE, TAKEN, NEEDLESS = ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.ELECTION_NOT_NEEDED
+TOPICS = DeleteTopics(topics=(NamedTopic(name="a"),))
+TRIAL = CreatePartitions(topics=(GrownTopic(name="a", partition_count=2),), timeout_ms=0, validate_only=True)
+OF_ALL = ElectLeaders(correlation_id=0)
+OF_SOME = ElectLeaders(correlation_id=0, partitions=(("a", 0), ("a", 1)))
+
+
+@pytest.mark.parametrize(
+    ("wish", "answer", "verdict"),
+    [
+        (TOPICS, None, "waiting"),
+        (TOPICS, of_topics(NONE, NONE), "done"),
+        (TOPICS, of_topics(NONE, TAKEN), "partly done"),
+        (TOPICS, of_topics(TAKEN), "refused"),
+        (TRIAL, of_topics(NONE), "would be done"),
+        (TRIAL, of_topics(TAKEN), "refused"),
+        (OF_ALL, elections(NEEDLESS), "done"),
+        (OF_ALL, elections(NEEDLESS, TAKEN), "refused"),
+        (OF_ALL, elections(NONE, TAKEN), "partly done"),
+        (OF_SOME, elections(NEEDLESS, TAKEN), "partly done"),
+        (PausePlan(plan_id=PLAN), PlanAnswer(error=ErrorCode.OPERATION_NOT_ATTEMPTED), "refused"),
+    ],
+)
+def test_it_says_of_each_what_the_request_itself_says(
+    viewer: Caller, wish: Wish, answer: Any, verdict: str
+) -> None:
+    """What was refused was called answered, and so was what somebody had only looked at."""
+    listed(viewer, wish, answer)
+    (row,) = viewer.get("controller/requests").json()["items"]
+    assert row["verdict"] == verdict
+    assert viewer.get(f"controller/requests/{row['request']}").json()["verdict"] == verdict
 
 
 def test_no_page_of_the_list_grows_with_what_requests_say(viewer: Caller) -> None:

@@ -16,4 +16,24 @@ def test_nothing_is_there_by_any_method(path: str) -> None:
     for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         answer = client.generic(method, f"/api/v1/{path}", headers=headers)
         assert answer.status_code == 404, method
-        assert answer.json()["detail"] == "There is nothing at this address.", method
+        assert answer.json()["detail"] == "There is nothing at this address: /api/v1/schema/ says what is.", (
+            method
+        )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "wrong"),
+    [
+        ("topics", {"name": "orders"}, {"name", "topic", "reason"}),
+        ("topics", {"topic": "orders", "reason": "why", "partition_count": 3}, {"partition_count"}),
+        ("plans", {"type": "spread", "reason": "why"}, {"type", "kind"}),
+    ],
+)
+def test_a_field_that_is_none_is_told_beside_those_that_are_missing(
+    path: str, body: dict[str, object], wrong: set[str]
+) -> None:
+    """Whoever wrote `name` was told that `topic` is missing, and nothing of the name."""
+    token = create_token("olga", Role.OPERATOR)
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = Client().post(f"/api/v1/{path}", body, content_type="application/json", headers=headers)
+    assert (answer.status_code, set(answer.json()["errors"])) == (400, wrong)
