@@ -25,7 +25,12 @@ _WORDS = {
         "It did not come whole. Nothing was changed.",
         "Send it again.",
     ),
-    "large": (413, "The request is too large", "Nothing was changed.", "No form or request needs so much."),
+    "large": (
+        413,
+        "The request is too large",
+        "Nothing was changed.",
+        "A form or a request holds 1 MiB: ask for less at a time.",
+    ),
     "crowded": (
         503,
         "The request was too slow",

@@ -65,7 +65,7 @@ def _plan(
     if added < 1:
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,
-            f"topic {topic.name} has {topic.partition_count} partitions already; fewer are another request",
+            f"topic {topic.name} has {topic.partition_count} partitions already; for fewer remove some",
         )
     if added > room_left:
         most = draft.settings.max_partitions_per_request

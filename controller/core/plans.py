@@ -82,7 +82,7 @@ def change(draft: Draft, link: LinkId, frame: ChangeOfPlan) -> None:
     plan = draft.plans.plan(frame.plan_id)
     try:
         if plan is None or plan.phase.is_over:
-            text = "there is no such plan, or it is over"
+            text = "the plan is over already, or there is no such plan"
             raise Refused(ErrorCode.OPERATION_NOT_ATTEMPTED, text)
         if frame.expected_version not in (None, plan.version):
             text = f"the plan is of version {plan.version} now, and was to be changed as of "

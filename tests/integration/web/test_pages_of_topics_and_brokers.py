@@ -93,7 +93,8 @@ def test_a_broker_that_holds_nothing_or_never_came_says_so(viewer: Client) -> No
 
 def test_empty_lists_say_how_the_first_ones_come(viewer: Client) -> None:
     assert "manage.py enroll_broker 1" in text(viewer, "/brokers/")
-    assert "No topics yet" in text(viewer, "/topics/")
+    # Where nobody could hold one, none is to be created at the address of any broker.
+    assert "No topics yet Brokers hold them: enroll the first one" in text(viewer, "/topics/")
     page = text(viewer, "/reassignments/")
     assert "Nothing moves" in page and "No move has ended yet" in page
 

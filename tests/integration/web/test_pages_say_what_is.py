@@ -479,7 +479,7 @@ def test_more_groups_in_trouble_than_a_page_holds_are_all_found(viewer: Client) 
 
 def test_the_number_of_matches_counts_the_lag_too(viewer: Client) -> None:
     cast.one_night(groups=5)
-    assert "1 rows. 1 matches." in text(viewer, "/groups/?lag_over=30000")
+    assert "1 row. 1 matches." in text(viewer, "/groups/?lag_over=30000")
 
 
 def test_a_rebalance_that_many_turns_followed_is_not_said_never_to_have_been(viewer: Client) -> None:
