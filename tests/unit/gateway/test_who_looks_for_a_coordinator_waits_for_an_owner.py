@@ -8,8 +8,7 @@ import pytest
 
 from gateway import listener
 from kafkaserver.finding import TRANSACTION
-from muster.kafkawire import api_table
-from muster.kafkawire.api_table import ApiKey, request_class
+from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request
 from muster.kernel.shards import shard_of
 from runtime.ports import LiveNode, shard_lane
 from tests.unit.gateway.doors import Door, kafka_door
@@ -89,13 +88,13 @@ async def test_who_asks_for_transactions_waits_for_nobody(monkeypatch: pytest.Mo
 
 async def test_ten_thousand_keys_that_wait_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "HELD_MAX_MS", listener.HELD_LOOK_MS)
-    shape, read_body, reads = request_class(FIND, 4), api_table.read_body, list[object]()
+    reads: list[RequestHeader] = []
 
-    def read(of: Any, *others: Any) -> Any:
-        reads.extend([of] if of is shape else [])
-        return read_body(of, *others)
+    def read(header: RequestHeader, frame: memoryview) -> Any:
+        reads.append(header)
+        return read_request(header, frame)
 
-    monkeypatch.setattr(api_table, "read_body", read)
+    monkeypatch.setattr(listener, "read_request", read)
     async with kafka_door() as door:
         Owners(door, monkeypatch)
         keys = tuple(f"{MINE}-{number}" for number in range(9_000))
