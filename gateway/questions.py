@@ -73,6 +73,8 @@ class QuestionHandlers:
         self._cluster = cluster
         self._later = later
         self._large = asyncio.Lock()
+        self._lists = asyncio.Lock()
+        """Another one: who lists waits for the lanes of all shards, and a large group for nobody else's."""
 
     @contextlib.asynccontextmanager
     async def _turn(self, size: int) -> AsyncIterator[None]:
@@ -171,7 +173,7 @@ class QuestionHandlers:
     async def _list(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         """A shard that is not held here is another node's to list; any other error is the whole answer's."""
         served = [shard for shard in self._shards if shard.serving]
-        async with self._large:
+        async with self._lists:
             told = await asyncio.gather(*(shard.groups() for shard in served), return_exceptions=True)
         session: KafkaSession = reply.session
         listed: list[ListedGroup] = []

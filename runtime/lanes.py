@@ -425,12 +425,10 @@ class Lanes:
         self.clock = clock
         self.on_offered = on_offered
         self.on_refused = on_refused
-        self._stood_still_ms = 0
-        heard = self._heard
         self._streams = [
-            Stream(database, run, f"lanes-{number}", freshness, heard, threads) for number in range(streams)
+            Stream(database, run, f"lanes-{number}", freshness, clock, threads) for number in range(streams)
         ]
-        self._of_controller = Stream(database, run, "lanes-controller", freshness, heard, threads)
+        self._of_controller = Stream(database, run, "lanes-controller", freshness, clock, threads)
         self._takes = {stream: Takes(stream, run, clock) for stream in self._all()}
 
     def start(self) -> None:
@@ -449,10 +447,8 @@ class Lanes:
 
     def stood_still(self, late_ms: int) -> None:
         """The loop did: what the database said meanwhile was not heard, and is no waiting for it."""
-        self._stood_still_ms += late_ms
-
-    def _heard(self) -> Instant:
-        return Instant(self.clock() - self._stood_still_ms)
+        for stream in self._all():
+            stream.stood_still(late_ms)
 
     def _all(self) -> Sequence[Stream]:
         return (*self._streams, self._of_controller)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from muster.kernel.instants import Instant
+from muster.kernel.instants import Instant, after
 from runtime import metrics
 from runtime.database import Backend, Database, Fenced, Held, Link
 from runtime.freshness import Freshness
@@ -221,6 +221,14 @@ class Stream:
             return 0
         now = self._clock()
         return max(now - since for since in (self._busy_since, self._blocked_since) if since)
+
+    def stood_still(self, late_ms: int) -> None:
+        """The loop did, for so long: what a call has waited meanwhile counts for nothing."""
+        now = self._clock()
+        if self._busy_since is not None:
+            self._busy_since = min(after(self._busy_since, late_ms), now)
+        if self._blocked_since is not None:
+            self._blocked_since = min(after(self._blocked_since, late_ms), now)
 
     async def retake(self, seats: Sequence[Seat]) -> None:
         """Take these leases from ourselves (leases.md section 4): waits for what is in flight under the old

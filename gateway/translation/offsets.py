@@ -7,6 +7,7 @@ that name made since, so names are looked up among the topics of the instant.
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from groups.core.state import NO_NOTE, GroupRows
 from kafkaserver.cluster_answers import TopicView
@@ -110,10 +111,13 @@ def _all_of_them(
     topics: Topics, rows: GroupRows, may_describe: MayTopic
 ) -> Iterable[tuple[str, Sequence[int]]]:
     """What is committed, sorted."""
-    ids = {name: known.topic_id for name, known in topics.items()}
+    ids: dict[str, UUID | None] = {}
     numbers_of: dict[str, list[int]] = {}
     for name, topic_id, number in rows.offsets:
-        if ids.get(name) == topic_id:
+        if name not in ids:
+            known = topics.get(name)
+            ids[name] = None if known is None else known.topic_id
+        if ids[name] == topic_id:
             numbers_of.setdefault(name, []).append(number)
     return [(name, sorted(numbers_of[name])) for name in sorted(numbers_of) if may_describe(name)]
 

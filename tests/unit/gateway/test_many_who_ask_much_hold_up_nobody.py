@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.service import ShardService
 from gateway import questions
 from gateway.translation import listing, offsets
 from groups.core.state import GroupRows
@@ -74,15 +75,33 @@ async def test_all_that_is_committed_is_told_one_slice_a_pass_and_one_answer_at_
     assert passes.most_begun == 1
 
 
-async def test_what_is_asked_of_a_small_group_does_not_wait_for_large_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_what_is_asked_of_a_small_group_does_not_wait_for_large_ones() -> None:
     async with kafka_door(stored=[LARGE]) as door:
         ann, ben = await door.peer(), await door.peer()
         async with door.listener._questions._large:
             ann.send(ApiKey.OFFSET_FETCH, 7, group_id=KEY, topics=None, require_stable=False)
             told = await ben.ask(ApiKey.OFFSET_FETCH, 7, group_id=KEY, topics=(), require_stable=False)
             assert told.topics == ()
+
+
+async def test_a_large_group_waits_for_no_list_of_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who lists waits for the lanes of all shards."""
+    waits, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def groups(_shard: ShardService) -> tuple[()]:
+        waits.set()
+        await goes_on.wait()
+        return ()
+
+    monkeypatch.setattr(ShardService, "groups", groups)
+    async with kafka_door(stored=[LARGE]) as door:
+        ann, ben = await door.peer(), await door.peer()
+        ann.send(ApiKey.LIST_GROUPS, 4, states_filter=())
+        await waits.wait()
+        told = await ben.ask(ApiKey.OFFSET_FETCH, 7, group_id=KEY, topics=None, require_stable=False)
+        assert len(told.topics[0].partitions) == PARTITIONS
+        goes_on.set()
+        assert (await ann.hear()).groups == ()
 
 
 async def test_descriptions_are_worded_one_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """OffsetFetch and OffsetCommit: names become partitions of topics that exist, answers fit each version."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 import pytest
@@ -104,6 +104,20 @@ def fetched(version: int, *told: tuple[AskedOffsets, offsets.FoundOffsets | Erro
     worded = [piece for asked, found in told for piece in offsets.worded_offsets(version, asked, found)]
     body = offsets.offsets_answer(version, len(told), worded)
     return read_body(response_class(ApiKey.OFFSET_FETCH, version), body, 0)
+
+
+class OnlyByName(dict[str, TopicView]):
+    """Topics of a cluster that has a hundred thousand."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("all topics are walked through for one group")
+
+    items = values = keys = __iter__
+
+
+def test_everything_of_a_group_costs_what_it_has_committed() -> None:
+    told = offsets.found_offsets(AskedOffsets("readers", None), OnlyByName(TOPICS), ROWS)
+    assert told.keys() == {"orders"}
 
 
 @pytest.mark.parametrize("version", FETCHES)
