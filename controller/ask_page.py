@@ -271,7 +271,8 @@ def _with_what_they_are_about(
     def led_to(one: About) -> tuple[str, str]:
         if one.kind == "plan" and (plan := plans.get(UUID(one.name))):
             return plan_actions.name_of(plan), reverse("plan", args=[plan.id])
-        if one.kind == "partition" and one.name in topics:
+        # Kafka's clients may name any number, also one below 0.
+        if one.partition is not None and 0 <= one.partition < topics.get(one.name, 0):
             return one.label, reverse("partition", args=[one.name, one.partition])
         if one.kind == "topic" and one.name in topics:
             return one.label, reverse("topic", args=[one.name])

@@ -81,9 +81,10 @@ class About:
         """`flights`, `flights-5`, `broker 3`, `the cluster`."""
         if self.kind == "cluster":
             return "the cluster"
+        name = self.name or "no name"
         if self.partition is not None:
-            return f"{self.name}-{self.partition}"
-        return f"{self.kind} {self.name}" if self.kind in ("broker", "plan") else self.name
+            return f"{name}-{self.partition}"
+        return f"{self.kind} {name}" if self.kind in ("broker", "plan") else name
 
 
 def about(said: Mapping[str, Any]) -> tuple[tuple[About, ...], int]:

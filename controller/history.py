@@ -151,9 +151,9 @@ def removals_since(name: str, moment: datetime) -> list[Removal]:
     ]
 
 
-def topics_there(names: Iterable[str]) -> set[str]:
-    """Those of these names that some topic has now."""
-    return set(Topic.objects.filter(name__in=set(names)).values_list("name", flat=True))
+def topics_there(names: Iterable[str]) -> dict[str, int]:
+    """Those of these names that some topic has now, each with the number of its partitions."""
+    return dict(Topic.objects.filter(name__in=set(names)).values_list("name", "partition_count"))
 
 
 def begins() -> datetime | None:

@@ -1,6 +1,6 @@
 """This room renders the journal: who did what, when and why, newest first."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -105,7 +105,7 @@ def _by_day(turns: Any) -> list[tuple[datetime, list[Turn]]]:
     return days
 
 
-def _there(request: HttpRequest, page: Page) -> dict[str, set[Any]]:
+def _there(request: HttpRequest, page: Page) -> dict[str, Container[Any]]:
     """What of the things that the turns name has a page now."""
     groups = sorted({turn.key for turn in page.turns if turn.of_group})
     return {

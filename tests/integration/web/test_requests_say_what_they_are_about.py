@@ -49,6 +49,10 @@ def test_it_leads_to_the_page_of_what_is_there(operator: Client) -> None:
             '<a href="/topics/orders/0/">orders-0</a>, <a href="/topics/orders/1/">orders-1</a>',
         ),
         (
+            {"type": "ElectLeaders", "partitions": [["orders", -1], ["orders", 2], ["orders", 1]]},
+            'orders--1, orders-2, <a href="/topics/orders/1/">orders-1</a>',
+        ),
+        (
             {"type": "DeleteTopics", "topics": [{"name": name} for name in "abcdef"]},
             "a, b, c and 3 more",
         ),
@@ -60,6 +64,8 @@ def test_it_leads_to_the_page_of_what_is_there(operator: Client) -> None:
             {"type": "AlterClientQuotas", "alterations": [{"entity": [["user", "<b>"]]}]},
             '<a href="/quotas/">user=&lt;b&gt;</a>',
         ),
+        ({"type": "AlterClientQuotas", "alterations": [{"entity": []}]}, '<a href="/quotas/">no name</a>'),
+        ({"type": "CreateTopics", "topics": [{"name": ""}]}, "no name"),
     ):
         WorkItem.objects.all().delete()
         ask(**wish)
