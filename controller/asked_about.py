@@ -15,7 +15,7 @@ NAMED_AT_MOST: Final = 3
 """Of one request: it may name ten thousand partitions."""
 
 _OF_A_THING: Final = ("name", "topic_id", "topic", "partition", "type", "entity")
-_OF_A_WISH: Final = ("type", "topic", "broker_id", "plan_id")
+_OF_A_WISH: Final = ("topic", "broker_id", "plan_id")
 _FIRST: Final = f"0 to {NAMED_AT_MOST - 1}"
 
 
@@ -25,25 +25,33 @@ def _only(fields: Iterable[str], of: str) -> str:
     return f"jsonb_build_object({listed})"
 
 
-_NAMED: Final = """nullif(coalesce(nullif(payload #> '{wish,whole_topics}', '[]'),
-    payload #> '{wish,topics}', payload #> '{wish,partitions}', payload #> '{wish,resources}',
-    payload #> '{wish,losses}', payload #> '{wish,alterations}'), 'null')"""
+_BESIDE_WHOLE_TOPICS: Final = """(
+    SELECT coalesce(jsonb_agg(one ORDER BY place), '[]')
+    FROM jsonb_array_elements(nullif(wish -> 'partitions', 'null')) WITH ORDINALITY AS named (one, place)
+    WHERE NOT EXISTS (
+        SELECT FROM jsonb_array_elements_text(wish -> 'whole_topics') AS topic WHERE topic = one ->> 0))"""
+_NAMED: Final = f"""CASE WHEN wish -> 'whole_topics' <> '[]'
+    THEN (wish -> 'whole_topics') || {_BESIDE_WHOLE_TOPICS}
+    ELSE nullif(coalesce(wish -> 'topics', wish -> 'partitions', wish -> 'resources', wish -> 'losses',
+        wish -> 'alterations'), 'null') END"""
 """Where wishes say what they are about."""
 
 ABOUT: Final = RawSQL(
-    f"""{_only(_OF_A_WISH, "(payload -> 'wish')")} || jsonb_build_object(
-        'count', coalesce(jsonb_array_length({_NAMED}), 0),
+    f"""(SELECT {_only(_OF_A_WISH, "wish")} || jsonb_build_object(
+        'count', coalesce(jsonb_array_length(named), 0),
         'first', (SELECT coalesce(jsonb_agg(CASE jsonb_typeof(one) WHEN 'object'
                 THEN {_only(_OF_A_THING, "one")} ELSE one END), '[]')
-            FROM jsonb_path_query({_NAMED}, '$[{_FIRST}]') AS one),
-        'brokers_of_plan', payload #> '{{wish,options,brokers}}',
-        'topics_of_plan', payload #> '{{wish,options,topics}}',
-        'is_trial', payload #> '{{wish,validate_only}}',
-        'proposed', CASE payload #>> '{{wish,type}}' WHEN 'ProposePlan' THEN result -> 'plan_id' END)""",
+            FROM jsonb_array_elements(jsonb_path_query_array(named, '$[{_FIRST}]')) AS one),
+        'brokers_of_plan', wish #> '{{options,brokers}}',
+        'topics_of_plan', wish #> '{{options,topics}}',
+        'is_trial', wish -> 'validate_only',
+        'proposed', CASE wish ->> 'type' WHEN 'ProposePlan' THEN result -> 'plan_id' END)
+    FROM (SELECT payload -> 'wish' AS wish OFFSET 0) AS own
+        CROSS JOIN LATERAL (SELECT {_NAMED} AS named OFFSET 0) AS of_it)""",
     (),
     output_field=JSONField(),
 )
-"""Of a request's row what `about` reads: some hundred letters, however much it says."""
+"""Of a request's row what `about` reads: some hundred letters, however much it says, unpacked once."""
 
 
 class Verdict(StrEnum):
