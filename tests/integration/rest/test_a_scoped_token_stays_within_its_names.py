@@ -276,6 +276,15 @@ def test_the_list_of_what_its_principal_asked_names_nothing_beyond(olga: Olga, w
     assert {one["name"] for one in told.json()["items"][0]["about"]} <= {"orders", ""}
 
 
+def test_the_list_names_those_of_its_own_and_says_how_many_there_were(olga: Olga) -> None:
+    for *named, count in (("orders", 1), ("orders", "cards", 2)):
+        WorkItem.objects.all().delete()
+        asked_as_olga(CreateTopics(topics=tuple(NewTopic(name=str(name)) for name in named), timeout_ms=0))
+        (row,) = olga.get("controller/requests").json()["items"]
+        assert row["about"] == [{"kind": "topic", "name": "orders", "partition": None}]
+        assert row["about_count"] == count
+
+
 def test_a_token_of_some_groups_that_may_plan_reads_what_became_of_it(olga: Olga) -> None:
     token = create_token("olga", Role.OPERATOR, groups=["team-*"], replace=True)
     address = f"/api/v1/{asked_as_olga(PausePlan(plan_id=uuid4()))}"
