@@ -1,7 +1,8 @@
-"""Clients call their groups as they like: each name is listed, has a page, and spoils nobody else's."""
+"""Clients call their groups as they like: each has a page and spoils none; the cluster's name is whole."""
 
 import re
 from html import unescape
+from typing import Any
 from urllib.parse import urljoin
 
 import pytest
@@ -96,3 +97,15 @@ def test_a_page_watches_the_group_that_it_shows(operator: Client, name: str) -> 
     page = operator.get(reverse("group", args=[name])).content.decode()
     [said] = re.findall(r'data-watch="([^"]*)"', page)
     assert unescape(said.replace("\r\n", "\n").replace("\r", "\n")) == f"{GROUP}{name}"
+
+
+@pytest.mark.parametrize(("address", "status"), [("/", 200), ("/groups/gone/", 404), ("/login/?next=/", 200)])
+def test_the_name_of_the_cluster_is_whole(viewer: Client, settings: Any, address: str, status: int) -> None:
+    """Its middle was left out, by which clusters may differ."""
+    settings.MUSTER_CLUSTER_NAME = "kafka-of-the-cluster-aero-production-europe-central-one"
+    if address.startswith("/login"):
+        viewer.logout()
+    page = viewer.get(address)
+    assert page.status_code == status
+    html = re.sub("</?span[^>]*>", "", page.content.decode().partition("<body")[2])
+    assert re.search(f">(Sign in to )?{settings.MUSTER_CLUSTER_NAME}", html)
