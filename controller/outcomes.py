@@ -6,6 +6,7 @@ from uuid import UUID
 
 from controller.asked_about import Verdict, entity_name
 from controller.asking import Request
+from controller.core.topics import NOBODY_IS_LIVE
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.brokers import BrokerResult
 from muster.messages.link.configs import AlterConfigs, ConfigResults, ResourceType
@@ -61,13 +62,15 @@ class Result:
         advice = ADVICE.get(self.error, "")
         if self.kind == "partition" and self.error is ErrorCode.INVALID_REPLICATION_FACTOR:
             advice = ""  # A move says itself how many replicas there are to be.
+        elif self.text == NOBODY_IS_LIVE:
+            advice = "Bring one back, or uncordon one that is live."
         return f"{said}. {advice}".rstrip()
 
 
 ADVICE: Final[dict[ErrorCode, str]] = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or delete that topic first.",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "Choose another name; . and _ count as the same letter.",
-    ErrorCode.INVALID_REPLICATION_FACTOR: "Ask for fewer replicas, or bring more brokers back first.",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "Ask for fewer replicas, enroll more brokers, or uncordon one.",
     ErrorCode.INVALID_PARTITIONS: "Ask for more partitions than there are.",
     ErrorCode.INVALID_REPLICA_ASSIGNMENT: "Name different brokers that are registered, at least one of them"
     " live.",

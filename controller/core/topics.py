@@ -31,6 +31,9 @@ from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, Top
 FIRST_NODE_ID: Final = 10_001
 """Nodes are numbered from here, brokers below; clients are told of both."""
 
+NOBODY_IS_LIVE: Final = "no broker is live that is not cordoned"
+"""Why there is no place for a replica that could lead."""
+
 
 class Refused(Exception):
     """One topic of a request is refused; the others go on."""
@@ -260,7 +263,7 @@ def require_places(factor: int, where: Sequence[Place]) -> None:
         text = f"{factor} replicas need as many brokers that are not cordoned, and there are {len(where)}"
         raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, text)
     if all(one.is_away for one in where):
-        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "no broker is live that is not cordoned")
+        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, NOBODY_IS_LIVE)
 
 
 def check_assignments(

@@ -10,7 +10,9 @@ from controller.core.proposing import Task, propose
 from controller.core.records import PartitionsCreated, TopicCreated, WorkOffered
 from controller.core.settings import ControllerSettings
 from controller.core.turn import heard as pinged
+from controller.outcomes import Result
 from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.brokers import CordonBroker
 from muster.messages.link.condition import Condition, Disk
 from muster.messages.link.from_broker import CreateTopics, NewTopic, UnusableLogs
 from muster.messages.link.to_broker import Changes, CreateTopicsAnswer
@@ -25,9 +27,9 @@ def wanted(*topics: NewTopic, validate_only: bool = False) -> Heard:
     return heard("link-1a", frame)
 
 
-def goes_away(cluster: Cluster) -> None:
-    """Broker 1, without a word."""
-    cluster.turn(LinkClosed("link-1a"))
+def goes_away(cluster: Cluster, broker: int = 1) -> None:
+    """A broker, without a word."""
+    cluster.turn(LinkClosed(f"link-{broker}a"))
     cluster.later(1_000)
     cluster.turn(TimePassed())
 
@@ -110,6 +112,21 @@ def test_who_is_away_gets_nothing_while_others_are_enough() -> None:
     topic = NewTopic(name="clicks", partition_count=4, replication_factor=2)
     cluster.turn(heard("link-2a", CreateTopics(correlation_id=3, topics=(topic,), timeout_ms=5_000)))
     assert placed(cluster) == {(2, 3), (3, 2)}
+
+
+def test_who_has_too_few_brokers_for_it_is_told_what_to_do() -> None:
+    """That those who are away be brought back does not help any more: they count."""
+    cluster = Cluster()
+    first = answer_of(cluster, wanted(NewTopic(name="clicks", replication_factor=4))).topics[0]
+    for broker in (1, 2):
+        cluster.turn(heard("link-3a", CordonBroker(broker_id=broker, cordoned=True)))
+    goes_away(cluster, 3)
+    last = answer_of(cluster, wanted(NewTopic(name="clicks", replication_factor=1))).topics[0]
+    assert [Result("topic", "clicks", error=one.error, text=one.text).words for one in (first, last)] == [
+        "4 replicas need as many brokers that are not cordoned, and there are 3."
+        " Ask for fewer replicas, enroll more brokers, or uncordon one.",
+        "No broker is live that is not cordoned. Bring one back, or uncordon one that is live.",
+    ]
 
 
 def test_names_that_metrics_would_confuse_collide() -> None:
