@@ -153,5 +153,5 @@ Kind = WholeNumber | Ratio | OneOf | SomeOf | Replicas
 
 
 def words_of(text: str) -> list[str]:
-    """The words between commas, without the spaces around them."""
-    return [word for part in text.split(",") if (word := part.strip())]
+    """The words between commas, without the spaces around them: Java's `\\s`, none of other scripts."""
+    return [word for part in text.split(",") if (word := part.strip(" \t\n\v\f\r"))]

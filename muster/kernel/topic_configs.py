@@ -303,10 +303,14 @@ def found(scope: Scope, name: str) -> ConfigKey:
     return known
 
 
+_TRIMMED: Final = "".join(map(chr, range(0x21)))
+"""What Java's `trim` takes off: no space of other scripts."""
+
+
 def checked(key: str, text: str | None, scope: Scope = Scope.TOPIC) -> str:
     """`text` as it is stored under `key`, without spaces around it, as Kafka reads it. Raises BadConfig."""
     known = found(scope, key)
-    stored = None if text is None else known.kind.admitted(text.strip())
+    stored = None if text is None else known.kind.admitted(text.strip(_TRIMMED))
     if stored is None:
         raise BadConfig(f"{_shown(text)} is no value of {key}, which takes {known.kind}")
     return stored

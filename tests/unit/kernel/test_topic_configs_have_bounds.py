@@ -19,6 +19,9 @@ from muster.kernel.topic_configs import KEYS, NAMED, Scope, check_together, chec
         ("min.insync.replicas", "two"),
         ("min.insync.replicas", "2 0"),
         ("min.insync.replicas", "\N{ARABIC-INDIC DIGIT TWO}"),
+        ("min.insync.replicas", "\N{NO-BREAK SPACE}2"),
+        ("cleanup.policy", "delete\N{LINE SEPARATOR}"),
+        ("unclean.leader.election.enable", "true\N{EM SPACE}"),
         ("cleanup.policy", "burn"),
         ("min.cleanable.dirty.ratio", "1.5"),
         ("max.compaction.lag.ms", "0"),
@@ -62,6 +65,7 @@ def test_a_value_on_the_bound_is_stored_as_it_was_given(key: str, text: str) -> 
     [
         ("min.insync.replicas", " 2", "2"),
         ("retention.ms", "1000\n", "1000"),
+        ("retention.ms", "\x001000\x1b", "1000"),
         ("unclean.leader.election.enable", "TRUE", "true"),
         ("unclean.leader.election.enable", "False ", "false"),
     ],
