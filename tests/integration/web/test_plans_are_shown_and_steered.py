@@ -88,6 +88,19 @@ def test_a_draft_says_what_it_takes(operator: Client) -> None:
     assert "Drain broker 3" in text(operator, "/reassignments/")
 
 
+@pytest.mark.parametrize(
+    ("number", "said"), [(1, "1 partition is of unknown size"), (2, "2 partitions are of unknown size")]
+)
+def test_it_says_of_how_many_partitions_nobody_knows_the_size(
+    operator: Client, number: int, said: str
+) -> None:
+    """It said that so many of the new replicas are, of which a partition may get several."""
+    made = add_plan()
+    made.cost = {**COST, "unknown_sizes": number}
+    made.save()
+    assert f"in 3 new replicas; {said}" in text(operator, f"/plans/{made.id}/")
+
+
 @pytest.mark.parametrize("phase", PLAN_PHASES)
 def test_only_what_its_phase_allows_is_offered_and_viewers_are_offered_nothing(
     operator: Client, client: Client, phase: str
