@@ -117,7 +117,10 @@ def server_error(request: HttpRequest) -> HttpResponse:
         answer["Retry-After"] = RETRY_AFTER_S
         return answer
     if is_of_another_schema(exception):
-        return _unanswered(request, 503, OTHER_SCHEMA, "/readyz says what is missing.")
+        todo = "/readyz says what is missing."
+        # Of a form what there is to do is to send it again, when that has been looked at.
+        means = OTHER_SCHEMA if request.method in READ else f"{OTHER_SCHEMA} {todo}"
+        return _unanswered(request, 503, means, todo)
     if isinstance(exception, DataError):
         # What PostgreSQL cannot store or compare, such as a zero byte in an address of the admin.
         return bad_request(request, exception)

@@ -140,6 +140,7 @@ def test_a_form_that_meets_the_schema_of_another_version_is_offered_again(olga: 
         cursor.execute("ALTER TABLE plan RENAME COLUMN at_a_time TO at_once")
     page = olga.post(address, sent)
     assert page.status_code == 503 and b"schema of another version" in page.content
+    assert b"/readyz says what is missing" in page.content
     assert b"What you sent was not answered" in page.content and fields(page.content) == sent
     looked = olga.get(address)
     assert looked.status_code == 503 and b"/readyz says what is missing" in looked.content
