@@ -236,8 +236,8 @@ function connect(now) {
     sequence = word.sequence;
     if (word.boot) {
       if (word.missed === "nothing") say("Connected again. Nothing changed meanwhile.");
-      else if (word.missed === "something") say("Connected again. What changed meanwhile is being read.");
-      else if (word.missed) { say("Connected again. Whether anything changed meanwhile is not known: the page is being read again.", "unknown"); read(); }
+      else if (word.missed === "something") say(`Connected again. What changed meanwhile is ${paused ? "read when you go on" : "being read"}.`);
+      else if (word.missed) { say(`Connected again. Whether anything changed meanwhile is not known: the page is ${paused ? "read when you go on" : "being read again"}.`, "unknown"); read(); }
       boot = word.boot;
     }
     if (word.reading === false) { answers = false; silent = true; }

@@ -293,6 +293,22 @@ def test_pausing_holds_the_page_and_going_on_reads_it(open_page: Open) -> None:
     expect(page.locator("#head .big-state")).to_contain_text("generation 9")
 
 
+def test_a_paused_page_that_is_connected_again_says_when_it_reads_what_it_missed(open_page: Open) -> None:
+    """It said that it was being read, which a paused page does not do."""
+    cast.add_group("departures")
+    page = open_page("/groups/departures/")
+    live(page)
+    page.locator(".live").click()
+    page.evaluate("() => { window.later = connect; connect = () => {}; socket.close(); }")
+    page.wait_for_function("() => socket === undefined")
+    ConsumerGroup.objects.update(generation=9, version=500)
+    page.evaluate("later()")
+    expect(page.locator(".toasts")).to_have_text(
+        "Connected again. What changed meanwhile is read when you go on."
+    )
+    expect(page.locator("#head .big-state")).to_contain_text("generation 1")
+
+
 def test_the_filter_works_with_and_without_script(open_page: Open, web: WebProcess, browser: Browser) -> None:
     cast.one_night()
     page = open_page("/groups/")
