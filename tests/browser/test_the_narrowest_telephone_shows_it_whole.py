@@ -16,9 +16,9 @@ from tests.integration.web.test_plans_are_shown_and_steered import add_plan
 
 pytestmark = pytest.mark.browser
 
-# Elements of which something is cut off, by their text.
-CUT = """elements => elements.filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1
-  && getComputedStyle(e).overflowX !== 'visible').map((e) => e.innerText)"""
+# Elements of which something is cut off, or stands out over what is beside it, by their text.
+CUT = """elements => elements.filter((e) => e.checkVisibility() && getComputedStyle(e).display !== 'inline'
+  && e.scrollWidth > e.clientWidth + 1).map((e) => e.innerText)"""
 
 # Neighbours in a row whose texts touch, or nearly do.
 TOUCHING = """row => {
@@ -47,7 +47,7 @@ LINES = """element => {
 
 
 def cut(page: Page, which: str) -> list[str]:
-    """Of these elements the texts of those that are cut off."""
+    """Of these elements the texts of those that are wider than their room."""
     found: list[str] = page.locator(which).evaluate_all(CUT)
     return found
 
