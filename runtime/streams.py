@@ -217,18 +217,15 @@ class Stream:
     @property
     def stuck_ms(self) -> int:
         """For how long the present call, or the present retake, has been waiting for the database."""
-        if not self._busy_since and not self._blocked_since:
-            return 0
         now = self._clock()
-        return max(now - since for since in (self._busy_since, self._blocked_since) if since)
+        return max((now - since for since in (self._busy_since, self._blocked_since) if since), default=0)
 
     def stood_still(self, late_ms: int) -> None:
         """The loop did, for so long: what a call has waited meanwhile counts for nothing."""
         now = self._clock()
-        if self._busy_since is not None:
-            self._busy_since = min(after(self._busy_since, late_ms), now)
-        if self._blocked_since is not None:
-            self._blocked_since = min(after(self._blocked_since, late_ms), now)
+        self._busy_since, self._blocked_since = (
+            since and min(after(since, late_ms), now) for since in (self._busy_since, self._blocked_since)
+        )
 
     async def retake(self, seats: Sequence[Seat]) -> None:
         """Take these leases from ourselves (leases.md section 4): waits for what is in flight under the old
@@ -480,11 +477,7 @@ def _batches(parts: Sequence[_Part], most_rows: int) -> Iterator[Callable[[Link]
 
 
 def _batch(leases: Sequence[Held], writer: Writer, rows: Mapping[Hashable, Any], link: Link) -> None:
-    link.batch(leases, partial(_write, writer, rows))
-
-
-def _write(writer: Writer, rows: Mapping[Any, Any], connection: Any) -> None:
-    writer(connection, rows)
+    link.batch(leases, lambda connection: writer(connection, rows))
 
 
 def _kept(parts: Sequence[_Part]) -> list[_Part]:
