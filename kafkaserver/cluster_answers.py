@@ -115,8 +115,11 @@ class MetadataView:
 
     @property
     def controller_id(self) -> int:
-        """Any live broker, as with KRaft: it forwards what the controller decides (rule 6)."""
-        return min(self.brokers, default=NOBODY)
+        """Any live broker, as with KRaft: it forwards what the controller decides (rule 6).
+
+        A node where none lives: told of nobody, librdkafka's admin client does not look again for a minute.
+        """
+        return min(self.brokers, default=min(self.nodes, default=NOBODY))
 
     def partition(self, topic: str, partition: int) -> PartitionView | None:
         """The partition, or None if this cluster has no such topic or partition."""

@@ -4,11 +4,13 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from muster.kafkawire.api_table import ApiKey, part, request_class
-from tests.integration.replication.cluster import Cluster
+from tests.integration.replication.cluster import PATIENCE_S, Cluster
 from tests.unit.gateway.doors import Peer
 
 PATIENCE = timedelta(seconds=20)
@@ -16,13 +18,11 @@ PATIENCE = timedelta(seconds=20)
 
 async def test_a_node_answers_what_changes_the_cluster(cluster: Cluster) -> None:
     await asyncio.to_thread(cluster.start, (1, 2))
-    (address,) = cluster.query("SELECT addresses ->> 'kafka' FROM node_session WHERE NOT ended")[0]
-    host, _, port = str(address).rpartition(":")
-    admin = AdminClient({"bootstrap.servers": str(address), "log_level": 0})
-    futures = admin.create_topics([NewTopic("by-an-admin", 1, 1)], operation_timeout=20.0)
-    await asyncio.to_thread(futures["by-an-admin"].result, 30)
+    host, port = await kafka_door(cluster)
+    admin = AdminClient({"bootstrap.servers": f"{host}:{port}", "log_level": 0})
+    await asyncio.to_thread(made_by, admin)
 
-    peer = Peer(*await asyncio.open_connection(host, int(port)))
+    peer = Peer(*await asyncio.open_connection(host, port))
     assert await created(peer, "orders", 2) == (0, None)
     await asyncio.to_thread(
         cluster.await_true, lambda: -1 not in cluster.leaders("orders").values(), "every partition leads"
@@ -47,6 +47,35 @@ async def test_a_node_answers_what_changes_the_cluster(cluster: Cluster) -> None
     )
     assert asked == [(6,)]
     peer.close()
+
+
+async def test_an_admin_client_that_came_before_the_brokers_is_answered_and_served_when_they_are_there(
+    cluster: Cluster,
+) -> None:
+    """Told of no controller, librdkafka does not look again before its own minute is over."""
+    await asyncio.to_thread(cluster.start, ())
+    host, port = await kafka_door(cluster)
+    admin = AdminClient({"bootstrap.servers": f"{host}:{port}", "log_level": 0})
+    with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
+        await asyncio.to_thread(made_by, admin)
+    await asyncio.to_thread(cluster.start, (1, 2), 0)
+    await asyncio.to_thread(made_by, admin)
+    assert set(cluster.leaders("by-an-admin")) == {0}
+
+
+async def kafka_door(cluster: Cluster) -> tuple[str, int]:
+    """Where the only node listens for Kafka's clients, as soon as it does."""
+    asked = "SELECT addresses ->> 'kafka' FROM node_session WHERE NOT ended"
+    told = await asyncio.to_thread(cluster.await_true, lambda: cluster.query(asked), "the node is there")
+    assert isinstance(told, list)
+    host, _, port = str(told[0][0]).rpartition(":")
+    return host, int(port)
+
+
+def made_by(admin: AdminClient) -> None:
+    """Have a topic made; raises KafkaException with the refusal."""
+    futures = admin.create_topics([NewTopic("by-an-admin", 1, 1)], operation_timeout=20.0)
+    futures["by-an-admin"].result(PATIENCE_S)
 
 
 async def created(peer: Peer, name: str, partitions: int) -> tuple[int, str | None]:

@@ -78,6 +78,11 @@ def test_metadata_lists_nodes_beside_brokers() -> None:
     assert body.controller_id == 1
 
 
+def test_a_node_takes_what_is_for_the_controller_while_no_broker_lives() -> None:
+    assert MetadataView.of("cluster-1", (), (), VIEW.nodes.values()).controller_id == 10_001
+    assert MetadataView.of("cluster-1", (), ()).controller_id == -1
+
+
 @pytest.mark.parametrize("version", range(3))
 def test_the_cluster_is_described_by_the_same_list(version: int) -> None:
     asked = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
