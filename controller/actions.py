@@ -15,7 +15,25 @@ from muster.messages.link.to_broker import WishAnswer
 Stated = Mapping[str, str]
 """The fields of the form, as they were posted."""
 
+MEGABYTE: Final = 1_000_000
+FIELDS: Final = {
+    "topic": "Name",
+    "partitions": "Partitions",
+    "replication_factor": "Replicas",
+    "assignments": "Brokers of each partition",
+    "configs": "Configs",
+    "reason": "Reason",
+    "replicas": "Replicas",
+    "brokers": "Brokers",
+    "topics": "Topics",
+    "throttle": "Throttle",
+    "producer_byte_rate": "May produce",
+    "consumer_byte_rate": "May fetch",
+}
+"""What a page calls the fields of a request."""
+
 _LARGEST_DIGITS: Final = 15
+_MEGABYTES: Final = re.compile(r"\d{1,9}(?:[.,]\d{1,6})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +102,14 @@ def whole(text: str, what: str) -> int:
     return int(digits)
 
 
+def megabytes(text: str, what: str) -> int:
+    """Bytes of a number of megabytes as people write it, such as `0.5`. Raises Problem."""
+    plain = re.sub(r"[\s\u202f]", "", text)
+    if not (plain.isascii() and _MEGABYTES.fullmatch(plain)):
+        raise Problem(400, f"{what}: {text[:40]!r} is no number of megabytes like 10 or 0.5.")
+    return round(float(plain.replace(",", ".")) * MEGABYTE)
+
+
 def brokers_of(text: str, what: str = "Replicas") -> list[int]:
     """`4, 2, 3` or `4 2 3`. Raises Problem."""
     return [whole(one, what) for one in re.split(r"[\s,]+", text.strip()) if one]
@@ -98,23 +124,7 @@ def valid(shape: serializers.Serializer[Any]) -> serializers.Serializer[Any]:
 def faults_of(detail: Any, name: str = "") -> list[str]:
     """What does not fit, in a sentence for each field."""
     if isinstance(detail, Mapping):
-        return [one for key, of in detail.items() for one in faults_of(of, _FIELDS.get(str(key), str(key)))]
+        return [one for key, of in detail.items() for one in faults_of(of, FIELDS.get(str(key), str(key)))]
     if isinstance(detail, list):
         return [one for of in detail for one in faults_of(of, name)]
     return [f"{name}: {detail}" if name else str(detail)]
-
-
-_FIELDS: Final = {
-    "topic": "Name",
-    "partitions": "Partitions",
-    "replication_factor": "Replicas",
-    "assignments": "Brokers of each partition",
-    "configs": "Configs",
-    "reason": "Reason",
-    "replicas": "Replicas",
-    "brokers": "Brokers",
-    "topics": "Topics",
-    "throttle": "Throttle",
-    "producer_byte_rate": "May produce",
-    "consumer_byte_rate": "May fetch",
-}

@@ -292,15 +292,24 @@ _PLANS = """
     FROM plan"""
 _ONE_PLAN = f"{_PLANS.format(options='options')} WHERE id = %(plan)s"
 _LISTED_PLANS = _PLANS.format(options="options - 'partitions'")
-# What a step copies: as many logs as it has new replicas.
-_COPIED = (
-    """COALESCE(size_bytes, 0) * (SELECT count(*) FROM unnest(target) AS new WHERE new <> ALL (origin))"""
-)
+# What a step copies: what its move did; before that a log, as it was reviewed, for each new replica.
+# Its move was asked for behind the plan: of what moved ever since, an index knows.
+_COPIED = """COALESCE(
+    ended.copied_bytes,
+    size_bytes * (SELECT count(*) FROM unnest(target) AS new WHERE new <> ALL (origin)),
+    0)"""
 _STEP_COUNTS = f"""
     SELECT {", ".join(f"count(*) FILTER (WHERE state = '{state}')::int" for state in STEP_STATES)},
            COALESCE(sum(copied), 0)::bigint, COALESCE(sum(copied) FILTER (WHERE state = 'Done'), 0)::bigint,
            COALESCE(sum(copied) FILTER (WHERE state = 'Waiting'), 0)::bigint
-    FROM (SELECT state, {_COPIED} AS copied FROM plan_step WHERE plan_id = %(plan)s) AS steps
+    FROM (
+        SELECT state, {_COPIED} AS copied FROM plan_step LEFT JOIN (
+            SELECT plan_step, copied_bytes FROM reassignment
+            WHERE plan_id = %(plan)s AND phase = 'Done'
+                AND asked_version > (SELECT proposed_version FROM plan WHERE id = %(plan)s)
+        ) AS ended ON ended.plan_step = number AND state = 'Done'
+        WHERE plan_id = %(plan)s
+    ) AS steps
 """
 
 

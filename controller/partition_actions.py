@@ -8,13 +8,11 @@ from django.http import Http404
 from django.urls import reverse
 
 from controller import conditions, copying
-from controller.actions import Action, Stated, Target, brokers_of, valid, whole
+from controller.actions import Action, Stated, Target, brokers_of, megabytes, valid
 from controller.models import NO_LEADER, Broker, Partition, Reassignment
 from controller.reassignments_api import TargetsShape
 from muster.messages.link.from_broker import AlterReassignments, ElectLeaders, WantedReplicas, Wish
 from muster.messages.link.to_broker import WishAnswer
-
-MEGABYTE = 1_000_000
 
 
 class _OfPartition(Action):
@@ -54,7 +52,7 @@ class MovePartition(_OfPartition):
 
     def wish(self, target: Target, stated: Stated, version: str) -> AlterReassignments:
         row = target.row
-        throttle = whole(stated["throttle"], "Throttle") if stated.get("throttle", "").strip() else 0
+        throttle = megabytes(stated["throttle"], "Throttle") if stated.get("throttle", "").strip() else 0
         moved = {
             "topic": row.topic.name,
             "partition": row.partition,
@@ -64,7 +62,7 @@ class MovePartition(_OfPartition):
         body = {
             "partitions": [moved],
             "may_change_factor": "may_change_factor" in stated,
-            "throttle": throttle * MEGABYTE,
+            "throttle": throttle,
             "reason": stated.get("reason", ""),
         }
         return valid(TargetsShape(data=body)).wish()  # type: ignore[attr-defined, no-any-return]

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from access.rest.problems import Problem
 from controller import asking, catching_up, move_queries
-from controller.actions import Action, Stated, Target, brokers_of, valid, whole
+from controller.actions import Action, Stated, Target, brokers_of, megabytes, valid, whole
 from controller.models import Broker
 from controller.plans_api import (
     ApprovePlanShape,
@@ -25,7 +25,6 @@ from muster.messages.link.from_broker import Wish
 from muster.messages.link.plans import PlanAnswer, ThrottlePlan
 from muster.messages.link.to_broker import WishAnswer
 
-MEGABYTE = 1_000_000
 KINDS = (
     ("drain", "Drain brokers: nothing is left on them"),
     ("fill", "Fill brokers: they get as much as the others have"),
@@ -72,7 +71,7 @@ class ProposePlan(Action):
         if stated.get("topics", "").strip():
             body["topics"] = stated["topics"].split()
         if stated.get("throttle", "").strip():
-            body["throttle"] = whole(stated["throttle"], "Throttle") * MEGABYTE
+            body["throttle"] = megabytes(stated["throttle"], "Throttle")
         if stated.get("at_a_time", "").strip():
             body["at_a_time"] = whole(stated["at_a_time"], "Moves at a time")
         return valid(NewPlanShape(data=body)).wish()  # type: ignore[attr-defined, no-any-return]
@@ -157,7 +156,7 @@ class Throttle(OfPlan):
 
     def body(self, stated: Stated) -> dict[str, Any]:
         text = stated.get("throttle", "").strip()
-        return {"throttle": whole(text, "Throttle") * MEGABYTE if text else 0}
+        return {"throttle": megabytes(text, "Throttle") if text else 0}
 
 
 class Cancel(OfPlan):

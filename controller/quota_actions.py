@@ -1,14 +1,12 @@
 """This room is what operators do to quotas of clients on pages: set one, change it, take it away."""
 
-import re
 from typing import Any, Final
 
 import msgspec
 from django.http import Http404
 from django.urls import reverse
 
-from access.rest.problems import Problem
-from controller.actions import Action, Stated, Target, valid
+from controller.actions import FIELDS, MEGABYTE, Action, Stated, Target, megabytes, valid
 from controller.models import Broker, ClientQuota
 from controller.quotas_api import RatesShape, Whom
 from muster.kernel.client_quotas import CONSUMER_BYTE_RATE, DEFAULT, PRODUCER_BYTE_RATE
@@ -16,8 +14,6 @@ from muster.messages.link.from_broker import Wish
 from muster.messages.link.quotas import AlterClientQuotas
 from muster.messages.link.to_broker import WishAnswer
 
-MEGABYTE: Final = 1_000_000
-_MEGABYTES: Final = re.compile(r"\d{1,9}(?:[.,]\d{1,6})?")
 _CRUMBS: Final = "Quotas"
 
 
@@ -130,12 +126,8 @@ def _rates(stated: Stated) -> dict[str, int | None]:
 
 
 def _bytes(stated: Stated, key: str) -> int | None:
-    text = re.sub(r"[\s\u202f]", "", stated.get(key, ""))
-    if not text:
-        return None
-    if not (text.isascii() and _MEGABYTES.fullmatch(text)):
-        raise Problem(400, f"{text[:40]!r} is no number of megabytes like 10 or 0.5.")
-    return round(float(text.replace(",", ".")) * MEGABYTE)
+    text = stated.get(key, "").strip()
+    return megabytes(text, FIELDS[key]) if text else None
 
 
 def _neighbours(whom: Whom) -> dict[str, Any]:

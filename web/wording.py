@@ -8,8 +8,9 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from itertools import dropwhile
 
+from muster.kernel.instants import spelled
+
 THIN_SPACE = "\u202f"
-_DAY_S = 86_400
 _TURNS_AROUND = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Letters without a shape by which the rest of a line is read from the other side."""
 
@@ -17,20 +18,6 @@ _TURNS_AROUND = re.compile("[\u202a-\u202e\u2066-\u2069]")
 def count(number: int | None) -> str:
     """`27 458` with narrow no-break spaces; `N/A` for what is not known: unknown is never zero."""
     return "N/A" if number is None else f"{number:,}".replace(",", THIN_SPACE)
-
-
-def duration(seconds: float) -> str:
-    """An age in two units at most: `<1s`, `26s`, `2m 43s`, `1h 12m`, `3d 4h`."""
-    whole = int(seconds)
-    if whole < 1:
-        return "<1s"
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60}s"
-    if whole < _DAY_S:
-        return f"{whole // 3600}h {whole % 3600 // 60}m"
-    return f"{whole // _DAY_S}d {whole % _DAY_S // 3600}h"
 
 
 def size(number: int | float | None) -> str:
@@ -53,12 +40,12 @@ def mean(value: float) -> str:
 
 def length(milliseconds: float) -> str:
     """How long something took: `0.42s` below ten seconds, then as an age."""
-    return f"{milliseconds / 1000:.2f}s" if milliseconds < 10_000 else duration(milliseconds / 1000)
+    return f"{milliseconds / 1000:.2f}s" if milliseconds < 10_000 else spelled(milliseconds / 1000)
 
 
 def age(moment: datetime, now: datetime) -> str:
     """How long ago `moment` was; a clock that runs ahead of ours counts as now."""
-    return duration(max(0.0, (now - moment).total_seconds()))
+    return spelled(max(0.0, (now - moment).total_seconds()))
 
 
 def clock(moment: datetime, now: datetime) -> str:

@@ -11,6 +11,7 @@ from muster.cli.screen import Column, Output
 from muster.cli.session import Session
 from muster.cli.typed import size as typed_size
 from muster.cli.words import NOTHING, at, shown, size
+from muster.kernel.instants import spelled
 
 Throttle = Annotated[
     str, typer.Option("--throttle", help="Bytes a second that a broker may send, and take, such as 50MB.")
@@ -39,6 +40,11 @@ _BROKERS: Final = [
 ]
 _BROKER_FIELDS: Final = ("broker", "before", "after", "first_before", "first_after", "takes", "sends")
 _SHOWN_STEPS: Final = 20
+_NEXT: Final = {
+    "Computing": "A worker computes it. Then: muster plans show {plan}",
+    "Draft": "Next: muster plans approve {plan}",
+    "Approved": "Next: muster plans run {plan}",
+}
 
 
 def proposal(
@@ -55,7 +61,7 @@ def proposal(
 
 
 def show_plan(session: Session, plan_id: str) -> None:
-    """Write a plan: what it is, what it costs, its first steps."""
+    """Write a plan: what it is, what it costs, its first steps, what to do next."""
     body = session.rest.get(named("plans", plan_id)).body
     cost, steps = body["cost"], body["steps"]
     facts = [
@@ -74,7 +80,7 @@ def show_plan(session: Session, plan_id: str) -> None:
         facts += [
             ("copies", f"{size(cost['bytes'])} to {cost['replicas_added']} new replicas"),
             ("leaders moved", cost["leaders_moved"]),
-            ("takes", f"{cost['hours']:.2f} h at the throttle" if body["throttle"] else NOTHING),
+            ("takes", _takes(cost, body["throttle"])),
         ]
     if not session.screen.one(body, facts, body["plan"]):
         return
@@ -98,6 +104,15 @@ def show_plan(session: Session, plan_id: str) -> None:
             session.screen.note(f"All {body['step_count']}: muster plans steps {body['plan']}")
     if steps["failed"]:
         session.screen.note(f"Those that failed: muster plans steps {body['plan']} --state Failed")
+    if body["phase"] in _NEXT:
+        session.screen.note(_NEXT[body["phase"]].format(plan=body["plan"]))
+
+
+def _takes(cost: dict[str, Any], throttle: int) -> str:
+    """How long the busiest broker has to copy, at the rate of now."""
+    if not throttle or not cost.get("busiest_bytes"):
+        return NOTHING
+    return f"{spelled(cost['busiest_bytes'] / throttle)} at least, for broker {cost['busiest_broker']}"
 
 
 def _stalled(told: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 from access.confirming import scripts_of, written_out
 from controller import outcomes
 from controller.findings import Finding
+from muster.kernel.instants import spelled
 from web import wording
 
 register = template.Library()
@@ -19,7 +20,7 @@ register.filter("count", wording.count)
 register.filter("size", wording.size)
 register.filter("mean", wording.mean)
 register.filter("took", wording.length)
-register.filter("duration", wording.duration)
+register.filter("duration", spelled)
 register.filter("straight", wording.straight)
 register.filter("middle_cut", wording.middle_cut)
 register.filter("cut_names", wording.cut_names)

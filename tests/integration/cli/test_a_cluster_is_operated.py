@@ -213,12 +213,14 @@ def test_a_broker_is_drained_by_a_plan_and_taken_out(operated: Operated) -> None
     plan = proposed["plan"]
     assert proposed["phase"] == "Draft" and proposed["step_count"] > 0
     reviewed = muster.done("plans", "show", plan)
+    assert f"Next: muster plans approve {plan}" in reviewed.err
     assert "Brokers" in reviewed.out and "Steps" in reviewed.out
     refused(muster("plans", "run", plan, *WHY), ExitCode.CONFLICT)
     steps = muster.done("plans", "steps", plan, "-o", "json").json
     assert len(steps) == proposed["step_count"]
     muster.done("plans", "throttle", plan, "200MB", *WHY)
     muster.done("plans", "approve", plan, *WHY)
+    assert f"Next: muster plans run {plan}" in muster.done("plans", "show", plan).err
     ran = muster.done("plans", "run", plan, "--wait", *WHY)
     assert f"Plan {plan}: Done" in ran.err
     assert cluster.count(topic, "3 = ANY (assigned)") == 0

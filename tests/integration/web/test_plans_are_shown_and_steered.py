@@ -12,7 +12,7 @@ from django.utils import timezone
 from access.grants import Role
 from access.service import create_user
 from controller import copying, move_queries, plan_progress
-from controller.models import PLAN_PHASES, Broker, Plan, PlanStep, Topic
+from controller.models import PLAN_PHASES, Broker, Plan, PlanStep, Reassignment, Topic
 from runtime.models import WorkItem
 from tests.integration.web import cast
 from tests.integration.web.test_pages_say_what_is import text
@@ -149,6 +149,43 @@ def test_progress_is_what_was_copied_since_it_began(operator: Client) -> None:
     assert begun.stalled_since is None, "it has just begun"
     page = text(operator, f"/plans/{made.id}/")
     assert "1 of 3 partitions, 1 under way" in page and "2.0 GB of 4.0 GB" in page
+
+
+def test_a_throttle_may_be_less_than_a_megabyte_a_second(operator: Client) -> None:
+    address = f"/cluster/ask/plan-throttle/plan/{add_plan().id}/"
+    said = {"throttle": "0,25", "version": "7", "reason": "payday"}
+    assert "250\u202fkB/s" in operator.post(address, said).content.decode()
+    refused = operator.post(address, said | {"throttle": "fast"})
+    assert refused.status_code == 400
+    assert "Throttle: &#x27;fast&#x27; is no number of megabytes like 10 or 0.5." in refused.content.decode()
+
+
+def test_what_was_copied_is_what_the_moves_did_and_not_what_was_reviewed(operator: Client) -> None:
+    """Producers write meanwhile: a plan of 6 GB said, when it was done, that it had copied 6 of 6 GB."""
+    made = add_plan("Done", started_at=timezone.now() - timedelta(seconds=100), ended_at=timezone.now())
+    PlanStep.objects.filter(plan=made).update(state="Done")
+    move = {
+        "topic_name": "flights",
+        "origin": [3, 2],
+        "target": [1, 2],
+        "asked_version": 6,
+        "asked_place": 0,
+        "version": 7,
+    }
+    for number, (phase, copied) in enumerate((("Done", 5_000_000_000), ("Cancelled", 77), ("Done", None))):
+        Reassignment.objects.create(
+            topic_id=uuid4(),
+            partition=number,
+            plan_id=made.id,
+            plan_step=number,
+            phase=phase,
+            copied_bytes=copied,
+            **move,
+        )
+    counts = move_queries.step_counts(made.id)
+    assert (counts.bytes_done, counts.bytes) == (9_000_000_000, 9_000_000_000), "of two nobody said"
+    page = text(operator, f"/plans/{made.id}/")
+    assert "9.0 GB of 9.0 GB" in page and "90.0 MB/s on average" in page
 
 
 def test_steps_are_filtered_and_paged(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from muster.kernel.instants import spelled
 from web.templatetags.written import each_named, ended, folding, named, near, unparted
-from web.wording import age, by_topic, clock, count, duration, length, listed, mean, middle_cut, some_of
+from web.wording import age, by_topic, clock, count, length, listed, mean, middle_cut, some_of
 
 NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
 
@@ -31,7 +32,7 @@ def test_a_number_that_fills_a_narrow_line_may_go_on_in_the_next() -> None:
     [(0.4, "<1s"), (26, "26s"), (163, "2m 43s"), (4_320, "1h 12m"), (273_600, "3d 4h"), (60, "1m 0s")],
 )
 def test_ages_have_two_units_at_most(seconds: float, written: str) -> None:
-    assert duration(seconds) == written
+    assert spelled(seconds) == written
 
 
 @pytest.mark.parametrize(
