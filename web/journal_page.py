@@ -24,6 +24,7 @@ from access.filters import (
 from access.grants import Operation
 from access.pages import needs
 from controller import history, standing
+from controller.move_queries import plans_named
 from groups.queries import groups_named
 from web import journal_rows
 from web.journal_rows import JOURNAL, KINDS, Page, Turn, Wanted
@@ -107,11 +108,17 @@ def _by_day(turns: Any) -> list[tuple[datetime, list[Turn]]]:
 
 def _there(request: HttpRequest, page: Page) -> dict[str, Container[Any]]:
     """What of the things that the turns name has a page now."""
+    changed = [one for turn in page.turns for one in turn.changed]
+    topics = history.topics_there(
+        [*(topic for turn in page.turns for topic in turn.topics), *(one.topic for one in changed)]
+    )
     groups = sorted({turn.key for turn in page.turns if turn.of_group})
     return {
         "groups": {row.name for row in groups_named(groups)},
-        "topics": history.topics_there(topic for turn in page.turns for topic in turn.topics),
+        "topics": topics,
         "brokers": {row.broker.broker_id for row in standing.of(request).brokers},
+        "partitions": {one.name for one in changed if one.number < topics.get(one.topic, 0)},
+        "plans": plans_named({plan for turn in page.turns for plan, *_ in turn.plans}),
         "requests": {
             deed.request
             for turn in page.turns

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import connection
 
@@ -109,6 +110,34 @@ class Refusal:
         return self.number >= self.of
 
 
+NAMED: Final = 3
+"""So many partitions that a turn changed are named; of more it is said how many they are."""
+
+_CHANGED: Final = """
+    SELECT lane, seq, name, number::int, (record -> 'alike' ->> 2)::int, record -> 'alike' -> 4
+    FROM unnest(%(lanes)s::text[], %(seqs)s::bigint[]) AS wanted (lane, seq) JOIN journal USING (lane, seq)
+    CROSS JOIN LATERAL jsonb_array_elements(records) AS record
+    JOIN topic ON topic_id = (record -> 'alike' ->> 0)::uuid
+    CROSS JOIN LATERAL jsonb_array_elements(record -> 'alike' -> 5) AS number
+    WHERE record ->> 'record' = 'PartitionsChanged' ORDER BY lane, seq, name, 4"""
+"""The partitions that these turns changed, and to what; without those of topics that are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A partition as a turn left it; `leader` below 0: nobody."""
+
+    topic: str
+    number: int
+    leader: int
+    isr: Sequence[int]
+
+    @property
+    def name(self) -> str:
+        """`orders-3`."""
+        return f"{self.topic}-{self.number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which turns; empty: all. `before`: from which place on, None: from the newest."""
@@ -150,6 +179,8 @@ class Turn:
     at: datetime
     refusals: dict[str, Refusal] = field(default_factory=dict)
     """By the request's id; of a group, whose turns tell of one request, by nothing."""
+    changed: list[Changed] = field(default_factory=list)
+    """Partitions, if they are few."""
 
     @property
     def just_before(self) -> str:
@@ -192,6 +223,12 @@ class Turn:
         return sorted(
             {broker for name, some in self.summary.items() if name.startswith("brokers_") for broker in some}
         )
+
+    @property
+    def plans(self) -> list[tuple[UUID, str, str]]:
+        """Plans that it changed: id, kind, phase."""
+        said = (str(one).split(" ", 2) for one in self.summary.get("plans", ()))
+        return [(UUID(plan.removesuffix(":")), kind, phase) for kind, plan, phase in said]
 
     @property
     def told(self) -> list[str]:
@@ -244,6 +281,10 @@ def page(wanted: Wanted, size: int) -> Page:
         cursor.execute(statement, put.values)
         turns = [_turn(*row) for row in cursor.fetchall()]
         _find_refusals(cursor, [turn for turn in turns[:size] if turn.deeds])
+        _find_changed(
+            cursor,
+            [turn for turn in turns[:size] if 0 < turn.summary.get("partitions_changed", 0) <= NAMED],
+        )
         if len(turns) > size:
             return Page(turns[:size], turns[size - 1].place)
         end = f"""SELECT count(*), min(place), min(at) FROM (SELECT {put.by} AS place, at FROM journal
@@ -332,6 +373,18 @@ def _find_refusals(cursor: Any, turns: Sequence[Turn]) -> None:
         turn = by_place[lane, seq]
         why = text.removesuffix(".") or (ErrorCode(error).name if error else "")
         turn.refusals["" if turn.of_group else request] = Refusal(number, of, why)
+
+
+def _find_changed(cursor: Any, turns: Sequence[Turn]) -> None:
+    """Note at each of these turns which partitions it changed."""
+    if not turns:
+        return
+    by_place = {(turn.lane, turn.seq): turn for turn in turns}
+    lanes, seqs = zip(*by_place, strict=True)
+    cursor.execute(_CHANGED, {"lanes": list(lanes), "seqs": list(seqs)})
+    for lane, seq, topic, number, leader, isr in cursor.fetchall():
+        replicas = json.loads(isr) if isinstance(isr, str) else isr
+        by_place[lane, seq].changed.append(Changed(topic, number, leader, replicas))
 
 
 def _missing(one: Mapping[str, Any]) -> dict[str, str]:

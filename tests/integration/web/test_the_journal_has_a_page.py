@@ -13,14 +13,17 @@ from django.utils import timezone
 
 from access.grants import Role
 from access.service import create_user
-from controller.core.records import RequestAnswered
+from controller.core.records import PartitionsChanged, RequestAnswered
+from controller.models import Topic
 from groups.core.records import RequestDecided
 from groups.core.requests import Answer, Verdict
 from muster.kernel.error_codes import ErrorCode
+from muster.messages.link.rows import AlikePartitions
 from muster.messages.link.to_broker import TopicResult, TopicResults
 from runtime.models import NodeSession
 from tests.integration.web import cast
 from tests.integration.web.test_pages_tell_how_brokers_are import shown
+from tests.integration.web.test_plans_are_shown_and_steered import add_plan
 from web import journal_rows
 from web.journal_rows import KINDS, Wanted
 
@@ -59,6 +62,40 @@ def test_it_says_who_did_what_and_why_and_leads_to_what_it_is_about(viewer: Clie
         assert f'href="{address}"' in html, address
     assert "/topics/gone/" not in html, "it has no page any more"
     assert html.index("was silent") < html.index("asked for"), "newest first"
+
+
+def test_few_partitions_are_named_with_what_they_became(viewer: Client) -> None:
+    """One partition changed, it said, and not which: nobody could look for it at night."""
+    topic_id = Topic.objects.get().topic_id
+
+    def left(leader: int, isr: tuple[int, ...], *numbers: int) -> PartitionsChanged:
+        alike = AlikePartitions(topic_id, (1, 2), leader, 5, isr, numbers)
+        return PartitionsChanged(alike, 9, (0,) * len(numbers))
+
+    silent = "broker 2 was silent"
+    records = [left(1, (1,), 0), left(-1, (2,), 7)]
+    cast.journal("controller", "cluster", cast.ago(), silent, records, partitions_changed=2)
+    gone = PartitionsChanged(AlikePartitions(uuid4(), (1,), 1, 1, (1,), (0,)), 9, (0,))
+    cast.journal("controller", "cluster", cast.ago(), "time passed", [gone], partitions_changed=1)
+    many = left(1, (1,), *range(4))
+    cast.journal("controller", "cluster", cast.ago(), "many", [many], partitions_changed=4)
+    page = shown(viewer, "/journal/")
+    assert "orders-0 is led by 1, in sync: 1 orders-7 has no leader, in sync: 2" in page
+    assert "time passed 1 partition changed" in page and "many 4 partitions changed" in page
+    html = viewer.get("/journal/").content.decode()
+    assert 'href="/topics/orders/0/"' in html
+    assert "/topics/orders/7/" not in html, "it was removed since"
+
+
+def test_turns_of_plans_lead_to_them(viewer: Client) -> None:
+    made, gone = add_plan("Running"), uuid4()
+    for plan in (made.id, gone):
+        cast.journal(
+            "controller", "cluster", cast.ago(), "a plan was to run", [], plans=[f"drain {plan}: Running"]
+        )
+    assert shown(viewer, "/journal/").count("a plan was to run drain: Running by itself drain plan") == 2
+    html = viewer.get("/journal/").content.decode()
+    assert f'href="/plans/{made.id}/"' in html and f"/plans/{gone}/" not in html
 
 
 def test_turns_of_groups_name_their_group_and_who_asked(client: Client) -> None:
