@@ -87,6 +87,16 @@ def test_racks_addresses_and_versions_are_whole(open_page: Open, width: int) -> 
         assert cut(page, which) == [], address
 
 
+def test_what_an_owner_kept_and_gave_up_is_said_to_the_end(open_page: Open) -> None:
+    """`2 kept, 4 added, 2 give` stood beside a member that had lost some and got others."""
+    cast.one_night(groups=1)
+    page = open_page("/groups/departures/", width=1440)
+    page.locator(".lanes tbody th small").first.evaluate(
+        "e => { e.textContent = '12 kept, 14 added, 12 given up' }"
+    )
+    assert cut(page, ".lanes tbody th") == []
+
+
 def test_no_name_ends_a_line_at_a_hyphen(open_page: Open) -> None:
     """Also of other letters, in what members say of an error, and of the cluster at its door."""
     name = "größe-der-straße-und-überhaupt-alles"
