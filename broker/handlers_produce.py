@@ -14,7 +14,7 @@ from kafkaserver.callers import KafkaCaller, caller_of
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader
-from muster.kafkawire.batches import NO_TIMESTAMP, BatchHeader, read_header
+from muster.kafkawire.batches import CODEC_BITS, NO_TIMESTAMP, ZSTD, BatchHeader, read_header
 from muster.kafkawire.errors import CorruptBatch
 from muster.kafkawire.produce import PartitionRecords, ProduceRequest, produce_answer, read_produce
 from muster.kernel.error_codes import ErrorCode
@@ -29,6 +29,9 @@ LONGEST_TIMEOUT_MS = 300_000
 LOOKED_INTO_MS: Final = 500
 """For so long one request may have the keys of its records looked at, which holds the loop: for one batch
 up to a fifth of a second (`broker.log.accepting`), and a request may hold a hundred of them."""
+
+_ZSTD_SINCE: Final = 7
+"""Of Produce: who speaks an earlier version is not to know of it, nor are who reads beside it (KIP-110)."""
 
 _NO_OFFSET: Final = -1
 _ACKS: Final = (ALL_IN_SYNC, 0, 1)
@@ -50,6 +53,7 @@ class _Outcome:
         "partition",
         "text",
         "topic",
+        "wrong_records",
     )
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -60,14 +64,18 @@ class _Outcome:
         self.log_start_offset = _NO_OFFSET
         self.append_time_ms = NO_TIMESTAMP
         self.text: str | None = None
+        self.wrong_records: tuple[int, ...] = ()
         self.header: BatchHeader | None = None
         """Of a batch that was stored."""
         self._parked: _ParkedProduce | None = None
         """Whoever is to hear of it, as long as that is not known."""
 
-    def refuse(self, error_code: ErrorCode, text: str | None = None) -> None:
+    def refuse(
+        self, error_code: ErrorCode, text: str | None = None, wrong_records: tuple[int, ...] = ()
+    ) -> None:
         self.error_code = error_code
         self.text = text
+        self.wrong_records = wrong_records
         self.base_offset = _NO_OFFSET
 
     def wait(self, parked: "_ParkedProduce", hosted: HostedPartition, next_offset: int) -> None:
@@ -202,6 +210,9 @@ class ProduceHandler:
             hosted = self._judge(request, records, caller)
             if not isinstance(hosted, HostedPartition):
                 outcome.refuse(hosted)
+            elif header.api_version < _ZSTD_SINCE and _is_zstd(records):
+                text = f"zstd is not for Produce below version {_ZSTD_SINCE}"
+                outcome.refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
             elif enough_at is not None and hosted.log.settings.compacts and self._plane.clock() > enough_at:
                 outcome.refuse(ErrorCode.NOT_ENOUGH_REPLICAS, "the request holds too many records at once")
             else:
@@ -247,7 +258,7 @@ class ProduceHandler:
                 records, self._plane.wall_clock_ms(), is_sent_again=in_the_way is ErrorCode.NONE
             )
         except AppendRefused as error:
-            outcome.refuse(error.error_code, str(error))
+            outcome.refuse(error.error_code, str(error), error.wrong_records)
             return _NO_OFFSET
         except StorageFailed as error:
             log.error("append_failed", topic=hosted.topic, partition=hosted.key.partition, reason=str(error))
@@ -304,3 +315,8 @@ def _header_of(records: PartitionRecords) -> BatchHeader | None:
         return None if records.records is None else read_header(records.records)
     except CorruptBatch:
         return None
+
+
+def _is_zstd(records: PartitionRecords) -> bool:
+    header = _header_of(records)
+    return header is not None and header.attributes & CODEC_BITS == ZSTD

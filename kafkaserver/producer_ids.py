@@ -24,6 +24,7 @@ from muster.kernel.error_codes import ErrorCode
 log = structlog.get_logger(__name__)
 
 NO_PRODUCER_ID = -1
+NO_EPOCH = -1
 
 
 class ProducerIdBlock(NamedTuple):
@@ -48,11 +49,14 @@ class ProducerIds:
         self._is_over = False
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """A fresh producer id with epoch 0; transactions are not served. Raises MalformedFrame."""
+        """A fresh producer id with epoch 0, whatever it had; transactions are not served.
+
+        Raises MalformedFrame.
+        """
         request = read_request(header, frame)
         if not caller_of(reply).may(PRODUCE):
             _answer(header, reply, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NO_PRODUCER_ID)
-        elif request.transactional_id is not None:
+        elif request.transactional_id is not None or _states_half_of_itself(request):
             _answer(header, reply, ErrorCode.INVALID_REQUEST, NO_PRODUCER_ID)
         elif self._block.size:
             _answer(header, reply, ErrorCode.NONE, self._next_id())
@@ -102,6 +106,12 @@ class ProducerIds:
         first, size = self._block
         self._block = ProducerIdBlock(first + 1, size - 1)
         return first
+
+
+def _states_half_of_itself(request: Any) -> bool:
+    """True of an id without an epoch, or an epoch without an id."""
+    has_id = getattr(request, "producer_id", NO_PRODUCER_ID) != NO_PRODUCER_ID
+    return bool(has_id != (getattr(request, "producer_epoch", NO_EPOCH) != NO_EPOCH))
 
 
 def _answer(header: RequestHeader, reply: Reply, error_code: ErrorCode, producer_id: int) -> None:

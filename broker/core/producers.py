@@ -92,7 +92,7 @@ class Producers:
         A producer that is not known may begin with any sequence number, because its history may
         have gone with retention (KIP-360).
         """
-        if header.producer_id == NO_PRODUCER:
+        if header.producer_id <= NO_PRODUCER:
             return _APPEND
         state = self._states.get(header.producer_id)
         if state is None:
@@ -118,7 +118,7 @@ class Producers:
 
     def stored(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
         """A batch is in the log now, with its first record at `base_offset`."""
-        if header.producer_id == NO_PRODUCER:
+        if header.producer_id <= NO_PRODUCER:
             return
         last_offset = base_offset + header.last_offset_delta
         batch = StoredBatch(header.base_sequence, header.last_sequence, base_offset, last_offset)

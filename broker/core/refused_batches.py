@@ -86,7 +86,7 @@ class RefusedBatches:
         `producers` are those of the partition's log, if there is one: where it has gone past the line that
         is known, another one begins. Of one that was stored they say nothing.
         """
-        if header.producer_id == NO_PRODUCER or len(place[0]) > _LONGEST_NAME:
+        if header.producer_id <= NO_PRODUCER or len(place[0]) > _LONGEST_NAME:
             return
         error_code = _BEHIND_STORED.get(error_code, error_code)
         is_past = producers is not None and not producers.leaves_a_gap(header)

@@ -23,6 +23,9 @@ COMPACTED_BYTES: Final = 16 * 1024 * 1024
 COMPACTED_RECORDS: Final = 250_000
 """And no more than are looked at in a fifth of a second: a megabyte, compressed well, may hold millions."""
 
+MOST_BLAMED: Final = 1_000
+"""So many records of one batch are named as those for which it is refused."""
+
 
 class Placed(NamedTuple):
     """A batch and where it goes: `start` in the bytes it came in, `base_offset` in the log."""
@@ -77,6 +80,8 @@ def _judge_attributes(attributes: int) -> None:
 def _judge_counts(header: BatchHeader) -> None:
     """Its producer lies, and would again: an error that asks for another try would be answered with one."""
     count, last_offset_delta = header.record_count, header.last_offset_delta
+    if header.base_offset:
+        raise AppendRefused(ErrorCode.INVALID_RECORD, f"a batch of a producer at offset {header.base_offset}")
     if last_offset_delta < 0 or not count:
         raise AppendRefused(ErrorCode.INVALID_RECORD, "a batch without records")
     if count != last_offset_delta + 1:
@@ -85,7 +90,7 @@ def _judge_counts(header: BatchHeader) -> None:
     room = header.size_bytes - batches.HEADER_BYTES
     if room < count * _SMALLEST_RECORD_BYTES and not header.attributes & batches.CODEC_BITS:
         raise AppendRefused(ErrorCode.INVALID_RECORD, f"{count} records in {room} bytes")
-    if header.base_sequence < 0 and header.producer_id != batches.NO_PRODUCER:
+    if header.base_sequence < 0 and header.producer_id > batches.NO_PRODUCER:
         raise AppendRefused(ErrorCode.INVALID_RECORD, f"a producer's sequence of {header.base_sequence}")
 
 
@@ -95,7 +100,7 @@ def in_sequence(header: BatchHeader, producers: Producers, *, is_whole: bool) ->
     `is_whole`: whatever a producer stored lies in the log. What one that is not known sent before is on its
     way to the leader of before then, and will be sent again: it is to come first (`stranger_is_taken`).
     """
-    if header.producer_id == batches.NO_PRODUCER:
+    if header.producer_id <= batches.NO_PRODUCER:
         return None
     verdict = producers.judge(header)
     if isinstance(verdict, Duplicate):
@@ -110,23 +115,29 @@ def in_sequence(header: BatchHeader, producers: Producers, *, is_whole: bool) ->
 def _require_keys(records: memoryview, header: BatchHeader) -> None:
     """A record without a key could neither be kept nor go, nor could one that states another's offset.
 
-    What holds too many is refused by the error upon which Kafka's producer splits the batch.
+    Those without are named: clients tell for which of its records a batch is refused (KIP-467). What holds
+    too many is refused by the error upon which Kafka's producer splits the batch.
     """
     if header.record_count > COMPACTED_RECORDS:
         text = f"{header.record_count} records, and {COMPACTED_RECORDS} are looked at: the topic is compacted"
         raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, text)
+    without: list[int] = []
     try:
         opened = records_of(records, header, COMPACTED_BYTES)
         found = places(opened, header.record_count)
         for number, (_, _, _, offset_delta, key_start, _, _) in enumerate(found):
-            if key_start == NO_KEY:
-                text = "a record without a key, and the topic is compacted"
-                raise AppendRefused(ErrorCode.INVALID_RECORD, text)
             if offset_delta != number:
                 text = f"record {number} states the offset delta {offset_delta}"
-                raise AppendRefused(ErrorCode.INVALID_RECORD, text)
+                raise AppendRefused(ErrorCode.INVALID_RECORD, text, (number,))
+            if key_start == NO_KEY:
+                without.append(number)
+                if len(without) == MOST_BLAMED:
+                    break
     except KafkaWireError as error:
         raise AppendRefused(ErrorCode.INVALID_RECORD, str(error)) from error
+    if without:
+        text = "a record without a key, and the topic is compacted"
+        raise AppendRefused(ErrorCode.INVALID_RECORD, text, tuple(without))
 
 
 def _judge_times(header: BatchHeader, settings: LogSettings, now_ms: int) -> None:

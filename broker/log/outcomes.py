@@ -58,11 +58,15 @@ class LogSettings:
 
 
 class AppendRefused(Exception):
-    """The records were not appended, none of them; `error_code` says why to the producer."""
+    """The records were not appended, none of them; `error_code` says why to the producer.
 
-    def __init__(self, error_code: ErrorCode, text: str) -> None:
+    `wrong_records`: the places in their batch of those that are to blame, if they were looked at one by one.
+    """
+
+    def __init__(self, error_code: ErrorCode, text: str, wrong_records: tuple[int, ...] = ()) -> None:
         super().__init__(text)
         self.error_code = error_code
+        self.wrong_records = wrong_records
 
 
 class StorageFailed(Exception):

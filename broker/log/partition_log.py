@@ -225,7 +225,7 @@ class PartitionLog:
             raise StorageFailed(str(error)) from error
         for start, base_offset, header in placed:
             segment.note(base_offset, position + start, header.size_bytes, header.max_timestamp_ms)
-            if header.producer_id != batches.NO_PRODUCER:
+            if header.producer_id > batches.NO_PRODUCER:
                 self.producers.stored(header, base_offset, now_ms)
         if self._stated_ahead:
             self._epochs.assign(leader_epoch, max(placed[0].base_offset, self.start_offset))

@@ -42,6 +42,7 @@ class _RefusedRecords(NamedTuple):
     append_time_ms: int = _NOTHING
     log_start_offset: int = _NOTHING
     text: str | None = None
+    wrong_records: tuple[int, ...] = ()
 
 
 def record_refusal(header: RequestHeader, frame: memoryview) -> bytes | None:

@@ -19,9 +19,11 @@ LENGTH_OVERHEAD_BYTES: Final = 12
 """Base offset and length: what the length field of a batch does not count."""
 
 NO_PRODUCER: Final = -1
+"""Whatever is below names none either, as with Kafka."""
 NO_TIMESTAMP: Final = -1
 CODEC_BITS: Final = 0x07
 """How the records are compressed; 0: not."""
+ZSTD: Final = 4
 APPEND_TIME_BIT: Final = 0x08
 """The one time of all records of the batch is its largest: when the broker took it."""
 CONTROL_BIT: Final = 0x20

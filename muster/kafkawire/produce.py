@@ -93,6 +93,10 @@ class PartitionAnswer(Protocol):
     @property
     def text(self) -> str | None: ...
 
+    @property
+    def wrong_records(self) -> Sequence[int]:
+        """For which of the batch it is refused, by their places in it; `text` is said of each."""
+
 
 def read_produce(header: RequestHeader, frame: memoryview) -> ProduceRequest:
     """The request in `frame`, versions 3 to 12. Raises MalformedFrame, FrameTooLarge."""
@@ -198,10 +202,16 @@ def _partitions(version: int, answers: Iterable[PartitionAnswer]) -> Iterable[by
             yield _LATER.pack(*numbers)
         elif one.text is not None:
             flexible = version >= _FIRST_FLEXIBLE
-            yield _LATER.pack(*numbers) + count(0, flexible) + text(one.text, flexible)
+            yield _LATER.pack(*numbers) + _blamed(one.wrong_records, flexible) + text(one.text, flexible)
             if flexible:
                 yield b"\0"
         elif version < _FIRST_FLEXIBLE:
             yield _NOTHING_SAID.pack(*numbers, *_NO_TEXT)
         else:
             yield _COMPACT.pack(*numbers, *_COMPACT_NO_TEXT)
+
+
+def _blamed(wrong_records: Sequence[int], flexible: bool) -> bytes:
+    """BatchIndexAndErrorMessage of each: clients take the partition's text where it says none of its own."""
+    said = text(None, flexible) + (b"\0" if flexible else b"")
+    return count(len(wrong_records), flexible) + b"".join(_NUMBER.pack(one) + said for one in wrong_records)

@@ -274,9 +274,10 @@ def produce(
     producer: tuple[int, int, int] = NO_PRODUCER,
     batch: bytes | None = None,
     partition: int = 0,
+    version: int = 9,
 ) -> Any:
-    """A Produce request (version 9) of one batch for one partition."""
-    shape = request_class(ApiKey.PRODUCE, 9)
+    """A Produce request of one batch for one partition."""
+    shape = request_class(ApiKey.PRODUCE, version)
     records = batch if batch is not None else bytes(made_batch(values, producer=producer))
     data = part(shape, "PartitionProduceData")(index=partition, records=records)
     return shape(

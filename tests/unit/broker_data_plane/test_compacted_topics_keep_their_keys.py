@@ -142,6 +142,26 @@ async def test_one_request_has_no_more_keys_looked_at_than_the_loop_may_be_held_
         assert {one.error_code for one in told.partition_responses} == {ErrorCode.NONE}, "nobody looks"
 
 
+async def test_who_produces_is_told_which_records_have_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KIP-467: Java's producer says of the others of the batch that they only stood beside these."""
+    records = [(b"k", b"v"), (None, b"v"), (b"k", b"v"), (None, b"v"), (None, b"v")]
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, configs=COMPACTED)
+
+        async def blamed(version: int) -> list[int]:
+            asked = produce(batch=keyed(records), version=version)
+            (told,) = (await ann.ask(PRODUCE, version, asked)).responses
+            (refused,) = told.partition_responses
+            assert refused.error_code == ErrorCode.INVALID_RECORD and "key" in refused.error_message
+            return [one.batch_index for one in refused.record_errors]
+
+        assert await blamed(8) == await blamed(9) == [1, 3, 4]
+        monkeypatch.setattr(accepting, "MOST_BLAMED", 2)
+        assert await blamed(12) == [1, 3]
+
+
 async def test_a_batch_of_more_records_than_the_loop_may_be_held_for_is_to_be_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,6 +168,27 @@ async def test_a_batch_with_a_wrong_checksum_is_refused_and_the_connection_stays
         assert produced(await ann.ask(PRODUCE, 9, produce(b"abc"))) == (0, 0)
 
 
+@pytest.mark.parametrize(("version", "code"), [(3, 76), (6, 76), (7, 0), (12, 0)])
+async def test_zstd_is_for_whoever_speaks_of_it(tmp_path: Path, version: int, code: int) -> None:
+    """KIP-110: below version 7 of Produce UNSUPPORTED_COMPRESSION_TYPE, as Kafka says."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        zstd, gzip = bytes(made_batch([b"a"], compression=4)), bytes(made_batch([b"a"], compression=1))
+        assert produced(await ann.ask(PRODUCE, version, produce(batch=zstd, version=version)))[0] == code
+        assert produced(await ann.ask(PRODUCE, version, produce(batch=gzip, version=version)))[0] == 0
+
+
+async def test_an_id_below_every_producers_is_nobodys(tmp_path: Path) -> None:
+    """As with Kafka: there is no sequence that it could leave, and nothing of it is remembered."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        for offset, sequence in enumerate((0, 9, -1, 0)):
+            batch = produce(b"x", producer=(-2, 0, sequence))
+            assert produced(await ann.ask(PRODUCE, 9, batch)) == (0, offset)
+        hosted = one.plane.named("orders", 0)
+        assert hosted is not None and not hosted.log.producers.states()
+
+
 async def test_acks_0_has_no_answer_and_its_error_is_a_hang_up(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         one.obey(1)

@@ -32,9 +32,9 @@ from tests.unit.broker_data_plane.test_a_fetch_tells_nothing_of_others_topics im
 SET_FOR_TOPIC, STARTED_WITH, DEFAULT = 1, 4, 5
 
 
-def _init(version: int, transactional_id: str | None = None) -> Any:
+def _init(version: int, transactional_id: str | None = None, **had: Any) -> Any:
     shape = request_class(ApiKey.INIT_PRODUCER_ID, version)
-    return shape(transactional_id=transactional_id, transaction_timeout=timedelta(0))
+    return shape(transactional_id=transactional_id, transaction_timeout=timedelta(0), **had)
 
 
 def _create(version: int, *names: str) -> Any:
@@ -71,6 +71,17 @@ async def test_transactions_are_refused(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         body = await ann.ask(ApiKey.INIT_PRODUCER_ID, 4, _init(4, "payments"))
         assert ErrorCode(int(body.error_code)) is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("had", [{"producer_id": 7}, {"producer_epoch": 3}])
+async def test_half_of_what_a_producer_was_is_refused(tmp_path: Path, had: dict[str, Any]) -> None:
+    """As Kafka does; whoever states both is given another id."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.controller.blocks = [ProducerIdBlock(100, 2)]
+        body = await ann.ask(ApiKey.INIT_PRODUCER_ID, 3, _init(3, **had))
+        assert (ErrorCode(int(body.error_code)), body.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
+        body = await ann.ask(ApiKey.INIT_PRODUCER_ID, 3, _init(3, producer_id=7, producer_epoch=3))
+        assert (int(body.error_code), body.producer_id) == (0, 100)
 
 
 @pytest.mark.parametrize("version", range(2, 8))

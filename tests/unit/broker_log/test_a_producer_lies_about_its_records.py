@@ -39,6 +39,14 @@ def test_counts_that_do_not_fit_are_an_error_that_no_producer_tries_again(
     assert refusal(opened(tmp_path / "another"), batch) is ErrorCode.CORRUPT_MESSAGE
 
 
+@pytest.mark.parametrize("offset", [77, -1])
+def test_a_batch_that_states_an_offset_of_the_log_is_refused(tmp_path: Path, offset: int) -> None:
+    """A producer knows none: its batches begin at 0, as those of all clients do."""
+    batch = made_batch([b"a"])
+    batches.stamp(batch, 0, base_offset=offset, leader_epoch=-1)
+    assert refusal(opened(tmp_path), batch) is ErrorCode.INVALID_RECORD
+
+
 def test_a_sequence_below_zero_is_refused(tmp_path: Path) -> None:
     batch = made_batch([b"a"], producer=(5, 0, -1))
     assert refusal(opened(tmp_path), batch) is ErrorCode.INVALID_RECORD

@@ -285,6 +285,7 @@ def test_a_record_without_a_key_is_refused(tmp_path: Path, codec: int) -> None:
     with pytest.raises(AppendRefused) as refused:
         put(log, (b"k", b"v"), (None, b"v"), compression=codec)
     assert (refused.value.error_code, log.end_offset) == (ErrorCode.INVALID_RECORD, 0)
+    assert refused.value.wrong_records == (1,)
     log.settings = LogSettings()
     assert put(log, (None, b"v")) == 0
 

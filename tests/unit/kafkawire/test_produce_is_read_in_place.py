@@ -133,6 +133,7 @@ class Answer(NamedTuple):
     append_time_ms: int
     log_start_offset: int
     text: str | None
+    wrong_records: tuple[int, ...] = ()
 
 
 _answers = st.builds(
@@ -144,6 +145,17 @@ _answers = st.builds(
     st.just(-1) | st.integers(0, 2**41),
     st.integers(-1, 2**63 - 1),
     st.none() | st.text(max_size=200),
+    st.just(()),
+) | st.builds(
+    Answer,
+    st.text(max_size=200),
+    st.integers(0, 2**31 - 1),
+    st.just(87),
+    st.just(-1),
+    st.just(-1),
+    st.just(-1),
+    st.text(max_size=200),
+    st.lists(st.integers(0, 2**31 - 1), max_size=3).map(tuple),
 )
 
 
@@ -151,6 +163,7 @@ _answers = st.builds(
 def test_an_answer_is_written_as_kio_writes_it(version: int, answers: list[Answer], throttle_ms: int) -> None:
     shape = response_class(ApiKey.PRODUCE, version)
     answered, topic = part(shape, "PartitionProduceResponse"), part(shape, "TopicProduceResponse")
+    blamed = part(shape, "BatchIndexAndErrorMessage") if version >= 8 else None
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     topics: dict[str, list[Any]] = {}
     for one in answers:
@@ -163,7 +176,11 @@ def test_an_answer_is_written_as_kio_writes_it(version: int, answers: list[Answe
                 base_offset=one.base_offset,
                 log_append_time=appended_at,
                 log_start_offset=one.log_start_offset,
-                record_errors=(),
+                record_errors=tuple(
+                    build(blamed, batch_index=place, batch_index_error_message=None)
+                    for place in one.wrong_records
+                    if blamed is not None
+                ),
                 error_message=one.text,
             )
         )
