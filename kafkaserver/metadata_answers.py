@@ -167,7 +167,7 @@ class MetadataAnswer:
         self._asked: Sequence[Any] | None = None
         if request.topics is not None and (version or request.topics):
             # A topic that is asked for twice is answered once, or a small request had an answer of any size.
-            distinct = {(asked.name, getattr(asked, "topic_id", None)): asked for asked in request.topics}
+            distinct = {self._key(asked): asked for asked in request.topics}
             self._asked = tuple(distinct.values())
 
     @property
@@ -201,11 +201,16 @@ class MetadataAnswer:
             if topic is not None and self._may_see(topic.name):
                 yield topic
 
-    def _found(self, asked: Any) -> TopicView | None:
-        if asked.name is not None:
-            return self.view.topics.get(asked.name)
+    def _key(self, asked: Any) -> object:
+        """What says which topic is asked for: an id does, whatever name stands beside it."""
         topic_id = getattr(asked, "topic_id", None)
-        return self.view.topics.get(self.view.names_by_id.get(topic_id, "")) if topic_id else None
+        return topic_id if topic_id and self._version >= FIRST_BY_ID else (asked.name, topic_id)
+
+    def _found(self, asked: Any) -> TopicView | None:
+        name, topic_id = asked.name, getattr(asked, "topic_id", None)
+        if topic_id:
+            name = self.view.names_by_id.get(topic_id)
+        return None if name is None else self.view.topics.get(name)
 
     @property
     def size(self) -> int:
@@ -258,8 +263,10 @@ class MetadataAnswer:
 
     def _answered(self, asked: Any) -> bytes:
         name, topic_id = asked.name, getattr(asked, "topic_id", None)
-        if name is None and self._version < FIRST_BY_ID:
-            return self._refused(ErrorCode.INVALID_REQUEST, "", topic_id)
+        if self._version < FIRST_BY_ID and (name is None or topic_id):
+            return self._refused(ErrorCode.INVALID_REQUEST, name or "", topic_id)
+        if topic_id:
+            name = None
         known = self._found(asked)
         told = name if known is None else known.name
         if told is not None and not self._may_see(told):

@@ -1,10 +1,11 @@
 """This room answers CreatePartitions at every door; the controller decides (002 B)."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
 from kafkaserver.admin.asking import Controller, timeout_ms
-from kafkaserver.admin.topics import NOT_AUTHORIZED, results_of
+from kafkaserver.admin.topics import NAMED_TWICE, NOT_AUTHORIZED, results_of
 from kafkaserver.callers import caller_of
 from kafkaserver.later import Later
 from kafkaserver.replies import Reply
@@ -20,17 +21,20 @@ class PartitionHandlers:
         self._later = later
 
     def create(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """The controller's answers, in the order of the request. Raises MalformedFrame."""
+        """The controller's answers, in the order of the request, each topic once. Raises MalformedFrame."""
         work = self._create(header, read_request(header, frame), reply)
         self._later.start(reply, work, size_bytes=len(frame))
 
     async def _create(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)
-        topics = tuple(_grown_topic(topic) for topic in request.topics)
-        asked = [None if caller.may_create(topic.name) else NOT_AUTHORIZED for topic in topics]
+        topics = {topic.name: _grown_topic(topic) for topic in request.topics}
+        asked = {
+            name: NAMED_TWICE if count > 1 else None if caller.may_create(name) else NOT_AUTHORIZED
+            for name, count in Counter(topic.name for topic in request.topics).items()
+        }
         results = await results_of(
             self._controller,
-            tuple(topic for topic, refused in zip(topics, asked, strict=True) if refused is None),
+            tuple(topics[name] for name, refused in asked.items() if refused is None),
             lambda allowed: CreatePartitions(
                 topics=allowed,
                 timeout_ms=timeout_ms(int(request.timeout.total_seconds() * 1000)),
@@ -40,12 +44,12 @@ class PartitionHandlers:
         )
         shape = response_class(header.api_key, header.api_version)
         answers = []
-        for topic, refused in zip(topics, asked, strict=True):
+        for name, refused in asked.items():
             result = refused or next(results)
             answers.append(
                 build(
                     part(shape, "CreatePartitionsTopicResult"),
-                    name=topic.name,
+                    name=name,
                     error_code=result.error,
                     error_message=result.text or None,
                 )

@@ -59,6 +59,9 @@ class TooManyTopics(Exception):
 NOT_AUTHORIZED: Final = TopicResult(
     error=ErrorCode.TOPIC_AUTHORIZATION_FAILED, text="this token may not change this topic"
 )
+NAMED_TWICE: Final = TopicResult(
+    error=ErrorCode.INVALID_REQUEST, text="the topic is named twice in one request"
+)
 _UNKNOWN_ID: Final = TopicResult(
     error=ErrorCode.UNKNOWN_TOPIC_ID, text="nobody here knows a topic of this id"
 )
@@ -155,7 +158,7 @@ class TopicHandlers:
     # -- DeleteTopics
 
     def delete(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """The controller's answers, in the order of the request. Raises MalformedFrame."""
+        """The controller's answers, in the order of the request, each topic once. Raises MalformedFrame."""
         work = self._delete(header, read_request(header, frame), reply)
         self._later.start(reply, work, size_bytes=len(frame))
 
@@ -164,16 +167,19 @@ class TopicHandlers:
             topics = tuple(NamedTopic(name=one.name or "", topic_id=one.topic_id) for one in request.topics)
         else:
             topics = tuple(NamedTopic(name=name) for name in request.topic_names)
-        caller = caller_of(reply)
-        asked = [self._may_not_change(caller, topic) for topic in topics]
+        caller, times = caller_of(reply), Counter(topics)
+        asked = {
+            topic: self._may_not_change(caller, topic) or (NAMED_TWICE if count > 1 else None)
+            for topic, count in times.items()
+        }
         results = await results_of(
             self._controller,
-            tuple(topic for topic, refused in zip(topics, asked, strict=True) if refused is None),
+            tuple(topic for topic, refused in asked.items() if refused is None),
             lambda allowed: DeleteTopics(topics=allowed, principal=caller.principal),
         )
         shape = response_class(header.api_key, header.api_version)
         responses = []
-        for topic, refused in zip(topics, asked, strict=True):
+        for topic, refused in asked.items():
             result = refused or next(results)
             responses.append(
                 build(

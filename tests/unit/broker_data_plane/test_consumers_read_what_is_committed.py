@@ -1,5 +1,6 @@
 """Consumers' fetches see what is below the high watermark, wait for more, and hear what is wrong."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,19 @@ async def test_what_is_not_committed_is_not_read(tmp_path: Path) -> None:
         assert await ann.is_quiet()
         await two.ask(FETCH, 16, fetch(1, version=16, replica=(2, 1), leader_epoch=1, last_epoch=1))
         assert values(fetched(await ann.hear())) == [b"a"]
+
+
+async def test_levels_of_isolation_that_are_none_read_the_same(tmp_path: Path) -> None:
+    """There are no transactions, so there is nothing that one level would hide; bounds below 0 are as 0."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        await ann.ask(PRODUCE, 9, produce(b"a"))
+        for level, most in ((0, 100), (1, 100), (9, 100), (0, -1)):
+            asked = replace(fetch(0), isolation_level=level, max_bytes=most)
+            assert values(fetched(await ann.ask(FETCH, 12, asked))) == [b"a"]
+        listed = replace(_listed(-1), isolation_level=9)
+        body = await ann.ask(ApiKey.LIST_OFFSETS, 5, listed)
+        assert body.topics[0].partitions[0].offset == 1
 
 
 async def test_a_fetch_waits_for_its_smallest_number_of_bytes(tmp_path: Path) -> None:

@@ -251,6 +251,16 @@ async def test_topics_are_deleted_as_the_controller_says(tmp_path: Path, version
         assert one.controller.changed == [(NamedTopic(name="orders"), NamedTopic(name="clicks"))]
 
 
+async def test_a_timeout_of_nothing_is_for_whoever_does_not_wait(tmp_path: Path) -> None:
+    """What librdkafka documents of it: it returns at once. Kafka would have done nothing then."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.controller.results = (TopicResult(name="orders", topic_id=UUID(int=1)),)
+        asked = replace(_delete(6, "orders"), timeout=timedelta(0))
+        body = await ann.ask(ApiKey.DELETE_TOPICS, 6, asked)
+        assert [int(t.error_code) for t in body.responses] == [0]
+        assert one.controller.changed == [(NamedTopic(name="orders"),)]
+
+
 async def test_a_topic_is_deleted_by_its_id(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         one.obey(1)
@@ -258,6 +268,18 @@ async def test_a_topic_is_deleted_by_its_id(tmp_path: Path) -> None:
         body = await ann.ask(ApiKey.DELETE_TOPICS, 6, _delete(6, ids=(ORDERS,)))
         assert [(t.name, t.topic_id, int(t.error_code)) for t in body.responses] == [("orders", ORDERS, 0)]
         assert one.controller.changed == [(NamedTopic(topic_id=ORDERS),)]
+
+
+@pytest.mark.parametrize("version", [1, 6])
+async def test_what_is_named_twice_is_answered_once_and_not_deleted(tmp_path: Path, version: int) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.controller.results = (TopicResult(name="clicks", topic_id=UUID(int=2)),)
+        asked = _delete(version, "orders", "clicks", "orders", "orders", ids=(ORDERS, ORDERS))
+        body = await ann.ask(ApiKey.DELETE_TOPICS, version, asked)
+        told = [(t.name, int(t.error_code)) for t in body.responses]
+        twice = ErrorCode.INVALID_REQUEST
+        assert told == [("orders", twice), ("clicks", 0), (None, twice)][: 2 + (version > 5)]
+        assert one.controller.changed == [(NamedTopic(name="clicks"),)]
 
 
 async def test_of_a_topic_that_this_door_has_not_heard_of_the_controller_is_asked(tmp_path: Path) -> None:
@@ -277,6 +299,20 @@ async def test_but_not_by_whom_names_bound(tmp_path: Path) -> None:
         told = [(t.name, t.topic_id, int(t.error_code)) for t in body.responses]
         assert told == [(None, UUID(int=9), ErrorCode.UNKNOWN_TOPIC_ID)]
         assert one.controller.changed == []
+
+
+async def test_a_topic_that_is_named_twice_gets_no_partitions_and_one_answer(tmp_path: Path) -> None:
+    shape = request_class(ApiKey.CREATE_PARTITIONS, 3)
+    wanted = part(shape, "CreatePartitionsTopic")
+    asked = [("orders", 7), ("clicks", 7), ("orders", 8)]
+    topics = tuple(build(wanted, name=name, count=count, assignments=None) for name, count in asked)
+    request = build(shape, topics=topics, timeout=timedelta(seconds=1), validate_only=False)
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.controller.results = (TopicResult(name="clicks", topic_id=UUID(int=2)),)
+        body = await ann.ask(ApiKey.CREATE_PARTITIONS, 3, request)
+        told = [(t.name, int(t.error_code)) for t in body.results]
+        assert told == [("orders", ErrorCode.INVALID_REQUEST), ("clicks", 0)]
+        assert one.controller.changed == [(GrownTopic(name="clicks", partition_count=7),)]
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -187,6 +187,23 @@ def test_topics_are_found_by_id() -> None:
     assert int(unknown.error_code) == 100
 
 
+@pytest.mark.parametrize(
+    ("name", "topic_id", "told"),
+    [
+        ("orders", ORDERS, ("orders", ORDERS, 0)),
+        ("nowhere", ORDERS, ("orders", ORDERS, 0)),
+        ("orders", UUID(int=9), (None, UUID(int=9), 100)),
+    ],
+)
+def test_of_name_and_id_the_id_says_which_topic(
+    name: str, topic_id: UUID, told: tuple[str | None, UUID, int]
+) -> None:
+    """As with Kafka: the topic of this name may be another one by now, and that is not told instead."""
+    asked: list[dict[str, Any]] = [{"name": name, "topic_id": topic_id}, {"name": None, "topic_id": topic_id}]
+    (topic,) = _metadata(12, asked).topics
+    assert (topic.name, topic.topic_id, int(topic.error_code)) == told
+
+
 def test_the_controller_is_a_live_broker() -> None:
     assert _metadata(9, []).controller_id == 1
 
@@ -211,3 +228,10 @@ def test_a_topic_without_a_name_is_refused_where_answers_have_names(version: int
     """As Kafka: these versions have the field of ids, and no answer could leave the name out."""
     body = _metadata(version, [{"name": None, "topic_id": UUID(int=9)}, {"name": None, "topic_id": ORDERS}])
     assert [(topic.name, int(topic.error_code)) for topic in body.topics] == [("", 42), ("", 42)]
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_an_id_is_refused_where_nobody_is_asked_by_it(version: int) -> None:
+    body = _metadata(version, [{"name": "orders", "topic_id": ORDERS}, {"name": "clicks", "topic_id": None}])
+    told = [(topic.name, topic.topic_id, int(topic.error_code)) for topic in body.topics]
+    assert told == [("orders", ORDERS, 42), ("clicks", CLICKS, 0)]
