@@ -20,7 +20,7 @@ from kafkaserver.admin import asking
 from kafkaserver.admin.table import admin_handlers
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster
-from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator, asks_for_a_group
+from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator, groups_looked_for
 from kafkaserver.guard import Guard
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits
@@ -163,7 +163,7 @@ class ClientListener:
         are_known = self._owners_told.is_set() or asyncio.get_running_loop().time() >= self._doubted_until
         # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.
         request = read_request(header, frame)
-        if are_known or not asks_for_a_group(request):
+        if are_known or not groups_looked_for(request):
             reply.send(answer_find_coordinator(self._plane.view, header, request))
         else:
             self._later.start(reply, self._find_later(header, request, reply))

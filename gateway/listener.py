@@ -1,7 +1,7 @@
 """This room is the Kafka door of a node: it hands each request to the room that answers it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
@@ -22,7 +22,7 @@ from kafkaserver.admin.log_dirs import NO_FOLDER, answer_alter_log_dirs, answer_
 from kafkaserver.admin.table import admin_handlers
 from kafkaserver.callers import caller_of
 from kafkaserver.cluster_answers import answer_api_versions, answer_describe_cluster
-from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator, asks_for_a_group
+from kafkaserver.finding import HELD_MAX_MS, answer_find_coordinator, groups_looked_for
 from kafkaserver.guard import Guard
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits, client_limits
@@ -33,15 +33,14 @@ from kafkaserver.server import KafkaServer
 from muster.kafkawire.api_table import ApiKey, RequestHeader, read_request, shapes_loaded
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
+from muster.kernel.shards import shard_of
 from muster.kernel.token_text import TOKEN_BEGINS
 from muster.messages.link.callers import CallerRow
 from runtime import metrics
-from runtime.ports import SHARD_COUNT, NodeContext, shard_lane
+from runtime.ports import NodeContext, shard_lane
 
 HELD_LOOK_MS: Final = 20
-"""So often is looked whether each shard has an owner while somebody waits for one."""
-
-_LANES: Final = tuple(shard_lane(shard) for shard in range(SHARD_COUNT))
+"""So often is looked whether a shard has an owner while somebody waits for one."""
 
 
 class NodeListener:
@@ -221,21 +220,24 @@ class NodeListener:
         self._node.doubt_owner()
         # What cannot be read is refused now: it would wait for nothing, and break off where nobody looks.
         request = read_request(header, frame)
-        if self._all_are_owned() or not asks_for_a_group(request):
+        lanes = {shard_lane(shard_of(group)) for group in groups_looked_for(request)}
+        if self._are_owned(lanes):
             reply.send(answer_find_coordinator(self._cluster.view(), header, request))
         else:
-            self._later.start(reply, self._find_later(header, request, reply))
+            self._later.start(reply, self._find_later(header, request, lanes, reply))
 
-    async def _find_later(self, header: RequestHeader, request: Any, reply: Reply) -> None:
+    async def _find_later(
+        self, header: RequestHeader, request: Any, lanes: Collection[str], reply: Reply
+    ) -> None:
         """A client that hears of no coordinator pauses before it asks again; a lease moves in less time."""
         held_ms = 0
-        while held_ms < HELD_MAX_MS and not self._all_are_owned():
+        while held_ms < HELD_MAX_MS and not self._are_owned(lanes):
             await asyncio.sleep(HELD_LOOK_MS / 1000)
             held_ms += HELD_LOOK_MS
         reply.send(answer_find_coordinator(self._cluster.view(), header, request))
 
-    def _all_are_owned(self) -> bool:
-        return all(self._node.owner_address(lane) is not None for lane in _LANES)
+    def _are_owned(self, lanes: Collection[str]) -> bool:
+        return all(self._node.owner_address(lane) is not None for lane in lanes)
 
 
 def _describe_no_log_dirs(header: RequestHeader, frame: memoryview, reply: Reply) -> None:

@@ -56,9 +56,12 @@ def find(view: MetadataView, version: int, key_type: int, key: str) -> Found:
     return Found(ErrorCode.NONE, None, owner.broker_id, owner.host, owner.port)
 
 
-def asks_for_a_group(request: Any) -> bool:
-    """Whether who owns groups has a part in the answer to this FindCoordinator."""
-    return bool(getattr(request, "key_type", GROUP) == GROUP)
+def groups_looked_for(request: Any) -> Sequence[str]:
+    """The groups whose owners this FindCoordinator asks for; none if it is about anything else."""
+    if getattr(request, "key_type", GROUP) != GROUP:
+        return ()
+    keys: Sequence[str] | None = getattr(request, "coordinator_keys", None)
+    return (request.key,) if keys is None else keys
 
 
 def answer_find_coordinator(view: MetadataView, header: RequestHeader, request: Any) -> bytes:

@@ -1,4 +1,6 @@
-"""FindCoordinator is held for a moment while some shard has no owner: a lease moves in less than a pause."""
+"""FindCoordinator is held for a moment while the group's shard has no owner: a lease moves in less than a
+client pauses.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -55,6 +57,18 @@ async def test_it_is_answered_as_soon_as_there_is_one(monkeypatch: pytest.Monkey
         for key in (MINE, OTHER):
             [found] = (await ann.hear()).coordinators
             assert (found.key, int(found.error_code), found.node_id) == (key, 0, 10_001)
+
+
+async def test_whoever_asks_for_another_group_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One shard that nobody can take held up each group of the cluster."""
+    monkeypatch.setattr(listener, "HELD_MAX_MS", FOR_EVER)
+    async with kafka_door() as door:
+        Owners(door, monkeypatch)
+        ann, ben = await door.peer(), await door.peer()
+        async with asyncio.timeout(10):
+            found = await ann.ask(FIND, 3, key_type=0, key=OTHER)
+            [also] = (await ben.ask(FIND, 4, key_type=0, coordinator_keys=(OTHER,))).coordinators
+        assert (int(found.error_code), found.node_id) == (int(also.error_code), also.node_id) == (0, 10_001)
 
 
 async def test_nobody_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
