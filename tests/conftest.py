@@ -39,6 +39,24 @@ def _sweep_homes_of_the_dead() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def static_files_are_read_once() -> Iterator[None]:
+    """Each of Django's test clients builds the middleware anew, which looks at two hundred files."""
+    from config.static_files import StaticFiles
+
+    look, found = StaticFiles.add_files_from_finders, {}
+
+    def remember(middleware: StaticFiles) -> None:
+        if not found:
+            look(middleware)
+            found.update(middleware.files)
+        middleware.files.update(found)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StaticFiles, "add_files_from_finders", remember)
+        yield
+
+
 @pytest.fixture(scope="session")
 def servers_home() -> Iterator[Path]:
     """The folder of this session's servers: data, logs, passwords."""

@@ -15,6 +15,7 @@ import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
+from pytest_django import DjangoDbBlocker
 
 from access.grants import Operation, Role
 from access.service import create_token
@@ -25,6 +26,8 @@ from groups.core.requests import KIND, Asked, DeleteGroup
 from muster.messages.link.from_broker import DeleteTopics, NamedTopic
 from runtime import asking
 from runtime.models import WorkItem
+from standalone.postgres import Postgres
+from tests.conftest import database_of_its_own
 from tests.integration.web import cast
 
 pytestmark = pytest.mark.django_db
@@ -214,14 +217,32 @@ class Olga:
 PLAN: Final = UUID("00000000-0000-4000-8000-000000000001")
 
 
-@pytest.fixture(autouse=True)
-def night(db: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, str]]:
+@pytest.fixture(scope="module")
+def night(
+    django_db_setup: None,
+    postgres_server: Postgres,
+    migrated_template: str,
+    django_db_blocker: DjangoDbBlocker,
+) -> Iterator[dict[str, tuple[str, str]]]:
     """Everything that a list may tell twice: once of what olga's token names, once of what it does not.
 
-    The ids of what has one, by the part of the address: olga's, and what is not hers. Nobody owns anything,
-    so nobody waits for an answer.
+    The ids of what has one, by the part of the address: olga's, and what is not hers. What tests add to it
+    is rolled back.
     """
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        database_of_its_own(postgres_server, migrated_template, django_db_blocker, patch),
+    ):
+        yield add_the_night()
+
+
+@pytest.fixture(autouse=True)
+def in_that_night(night: None, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody owns anything, so nobody waits for an answer."""
     monkeypatch.setattr(asking, "WAIT_S", 0.0)
+
+
+def add_the_night() -> dict[str, tuple[str, str]]:
     cast.add_cluster()
     cast.add_broker(1)
     moves: list[str] = []
