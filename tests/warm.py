@@ -9,6 +9,7 @@ import array
 import atexit
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -196,6 +198,9 @@ def main(kind: str, number: str) -> None:
     """Import everything that needs no settings, then fork whoever is wished for."""
     door = socket.socket(fileno=int(number))
     import_what_needs_no_settings(kind)
+    # Whoever is forked collects before it serves, which would look at, and so copy, all that is shared.
+    gc.collect()
+    gc.freeze()
     sys.argv = ["python"]
     awake, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -240,6 +245,10 @@ def import_what_needs_no_settings(kind: str) -> None:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
     del sys.modules["config"]
+    if kind == SERVING:
+        from muster.kafkawire.api_table import shapes_loaded
+
+        deque(shapes_loaded(), maxlen=0)
 
 
 def _modules_below(folder: Path, room: str) -> list[str]:
