@@ -33,7 +33,8 @@ FIELDS: Final = {
 """What a page calls the fields of a request."""
 
 _LARGEST_DIGITS: Final = 15
-_MEGABYTES: Final = re.compile(r"\d{1,9}(?:[.,]\d{1,6})?")
+_MEGABYTES: Final = re.compile(r"\d{1,9}(?:\.\d{1,6}|,(?!\d{3}$)\d{1,6})?")
+"""Not `1,000`: of two people one would mean a thousand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ class OfPlan(Action):
 
     def consequences(self, target: Target, wish: Wish, judged: WishAnswer | None) -> dict[str, Any]:
         row: move_queries.PlanRow = target.row
-        counts = move_queries.step_counts(row.id)
+        counts = move_queries.step_counts(row)
         facts = {"kind": self.kind, "plan": row, "cost": row.cost, "steps": counts, "wish": wish}
         return {**facts, "too_slow": self._too_slow(row, wish)}
 

@@ -121,7 +121,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
         number_filter("from", "Steps before those that are shown."),
     )
     state, first = asked.get("state", ""), asked.get("from", 0)
-    counts = move_queries.step_counts(plan_id)
+    counts = move_queries.step_counts(row)
     steps = move_queries.steps(plan_id, STEPS_OF_A_PAGE + 1, after=first - 1, state=state)
     may_operate = may(request, Operation.OPERATE)
     undoes = row.options.get("undoes")

@@ -240,7 +240,7 @@ class OnePlan(APIView):
         _refuse_narrow(request)
         found = _found(plan_id)
         turn = Cluster.objects.values_list("metadata_version", flat=True).first() or 0
-        counts = move_queries.step_counts(plan_id)
+        counts = move_queries.step_counts(found)
         # Steps end, copies come, and whoever they come from or go to is lost, without a new version of it.
         ended = counts.done + counts.skipped + counts.cancelled + counts.failed
         progress = plan_progress.read(found, counts, timezone.now())

@@ -19,7 +19,8 @@ WITH old AS (
     SELECT id FROM reassignment AS move
     WHERE phase NOT IN ('Init', 'InProgress') AND ended_at < now() - make_interval(days => %(days)s)
         AND NOT EXISTS (SELECT FROM plan WHERE plan.id = move.plan_id
-            AND phase NOT IN ('Done', 'Cancelled', 'Failed'))
+            AND (phase NOT IN ('Done', 'Cancelled', 'Failed')
+                OR ended_at >= now() - make_interval(days => %(days)s)))
     LIMIT %(rows)s),
 arrivals AS (DELETE FROM arrival USING old WHERE arrival.move_id = old.id)
 DELETE FROM reassignment USING old WHERE reassignment.id = old.id"""
@@ -34,7 +35,7 @@ DELETE FROM plan WHERE id IN ({_OLD_PLANS} LIMIT %(rows)s)
 
 
 def forget_moves(connection: Connection, days: int = RETENTION_DAYS, rows: int = BATCH_ROWS) -> int:
-    """Delete one batch of reassignments that ended more than `days` ago, unless a plan that goes on asked for
+    """Delete one batch of reassignments that ended more than `days` ago, unless a plan that is kept asked for
     them, and return how many; fewer than `rows`: none is left.
     """
     return int(connection.execute(_FORGET_MOVES, {"days": days, "rows": rows}).rowcount)

@@ -24,7 +24,7 @@ from access.filters import (
 from access.grants import Operation
 from access.pages import needs
 from controller import history, standing
-from controller.move_queries import plans_named
+from controller.models import Plan
 from groups.queries import groups_named
 from web import journal_rows
 from web.journal_rows import JOURNAL, KINDS, Page, Turn, Wanted
@@ -112,13 +112,14 @@ def _there(request: HttpRequest, page: Page) -> dict[str, Container[Any]]:
     topics = history.topics_there(
         [*(topic for turn in page.turns for topic in turn.topics), *(one.topic for one in changed)]
     )
+    plans = {plan for turn in page.turns for plan, *_ in turn.plans}
     groups = sorted({turn.key for turn in page.turns if turn.of_group})
     return {
         "groups": {row.name for row in groups_named(groups)},
         "topics": topics,
         "brokers": {row.broker.broker_id for row in standing.of(request).brokers},
         "partitions": {one.name for one in changed if one.number < topics.get(one.topic, 0)},
-        "plans": plans_named({plan for turn in page.turns for plan, *_ in turn.plans}),
+        "plans": set(Plan.objects.filter(id__in=plans).values_list("id", flat=True)) if plans else (),
         "requests": {
             deed.request
             for turn in page.turns

@@ -114,7 +114,8 @@ NAMED: Final = 3
 """So many partitions that a turn changed are named; of more it is said how many they are."""
 
 _CHANGED: Final = """
-    SELECT lane, seq, name, number::int, (record -> 'alike' ->> 2)::int, record -> 'alike' -> 4
+    SELECT lane, seq, name, number::int, (record -> 'alike' ->> 2)::int, record -> 'alike' -> 4,
+        record -> 'alike' -> 6, record -> 'alike' -> 7
     FROM unnest(%(lanes)s::text[], %(seqs)s::bigint[]) AS wanted (lane, seq) JOIN journal USING (lane, seq)
     CROSS JOIN LATERAL jsonb_array_elements(records) AS record
     JOIN topic ON topic_id = (record -> 'alike' ->> 0)::uuid
@@ -131,6 +132,8 @@ class Changed:
     number: int
     leader: int
     isr: Sequence[int]
+    adding: Sequence[int]
+    removing: Sequence[int]
 
     @property
     def name(self) -> str:
@@ -382,9 +385,17 @@ def _find_changed(cursor: Any, turns: Sequence[Turn]) -> None:
     by_place = {(turn.lane, turn.seq): turn for turn in turns}
     lanes, seqs = zip(*by_place, strict=True)
     cursor.execute(_CHANGED, {"lanes": list(lanes), "seqs": list(seqs)})
-    for lane, seq, topic, number, leader, isr in cursor.fetchall():
-        replicas = json.loads(isr) if isinstance(isr, str) else isr
-        by_place[lane, seq].changed.append(Changed(topic, number, leader, replicas))
+    for lane, seq, topic, number, leader, *lists in cursor.fetchall():
+        by_place[lane, seq].changed.append(Changed(topic, number, leader, *map(_numbers, lists)))
+    for turn in turns:
+        # Where some are gone with their topics, it is said how many there were.
+        if len(turn.changed) != turn.summary["partitions_changed"]:
+            turn.changed.clear()
+
+
+def _numbers(stored: Any) -> Sequence[int]:
+    found: Sequence[int] = json.loads(stored) if isinstance(stored, str) else stored or ()
+    return found
 
 
 def _missing(one: Mapping[str, Any]) -> dict[str, str]:

@@ -60,8 +60,8 @@ def proposal(
     return str(plan)
 
 
-def show_plan(session: Session, plan_id: str) -> None:
-    """Write a plan: what it is, what it costs, its first steps, what to do next."""
+def show_plan(session: Session, plan_id: str, *, is_left_there: bool = True) -> None:
+    """Write a plan: what it is, what it costs, its first steps; if it is left there, what to do next."""
     body = session.rest.get(named("plans", plan_id)).body
     cost, steps = body["cost"], body["steps"]
     facts = [
@@ -80,7 +80,7 @@ def show_plan(session: Session, plan_id: str) -> None:
         facts += [
             ("copies", f"{size(cost['bytes'])} to {cost['replicas_added']} new replicas"),
             ("leaders moved", cost["leaders_moved"]),
-            ("takes", _takes(cost, body["throttle"])),
+            ("takes", NOTHING if body["started_at"] else _takes(cost, body["throttle"])),
         ]
     if not session.screen.one(body, facts, body["plan"]):
         return
@@ -104,7 +104,7 @@ def show_plan(session: Session, plan_id: str) -> None:
             session.screen.note(f"All {body['step_count']}: muster plans steps {body['plan']}")
     if steps["failed"]:
         session.screen.note(f"Those that failed: muster plans steps {body['plan']} --state Failed")
-    if body["phase"] in _NEXT:
+    if is_left_there and body["phase"] in _NEXT:
         session.screen.note(_NEXT[body["phase"]].format(plan=body["plan"]))
 
 
@@ -219,7 +219,7 @@ def carry_out(session: Session, plan_id: str, what: str, name: str, *, step: int
         return
     if not session.asking.yes and body["phase"] in _NOT_BEGUN:
         if session.screen.output is Output.TABLE:
-            show_plan(session, plan_id)
+            show_plan(session, plan_id, is_left_there=False)
         session.confirm(name, what)
     path = named("plans", plan_id)
     for number, (phase, kind) in enumerate(_NOT_BEGUN.items()):

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from controller.models import Broker
 from groups.models import GroupMember
@@ -95,6 +95,8 @@ def test_what_an_owner_kept_and_gave_up_is_said_to_the_end(open_page: Open) -> N
         "e => { e.textContent = '12 kept, 14 added, 12 given up' }"
     )
     assert cut(page, ".lanes tbody th") == []
+    page.set_viewport_size({"width": 390, "height": 900})
+    expect(page.locator(".lanes small").first).to_be_hidden()
 
 
 def test_no_name_ends_a_line_at_a_hyphen(open_page: Open) -> None:

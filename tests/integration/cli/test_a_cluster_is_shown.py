@@ -3,10 +3,13 @@
 import signal
 import subprocess
 
+import pytest
+
 from controller.models import Broker, BrokerCondition, ElectionLoss, LogNote
 from tests.integration.cli.conftest import Muster
 from tests.integration.web import cast
 from tests.integration.web.test_pages_of_topics_and_brokers import past
+from tests.integration.web.test_plans_are_shown_and_steered import add_plan
 
 
 def test_groups_and_topics_are_listed_and_shown(viewer: Muster) -> None:
@@ -47,6 +50,24 @@ def test_a_list_goes_on_over_its_pages(viewer: Muster) -> None:
     names = viewer.done("groups", "list", "-o", "name").out.split()
     assert len(names) == 1_203 and names == sorted(names)
     assert viewer.done("groups", "list", "-o", "name", "--limit", 501).out.split() == names[:501]
+
+
+@pytest.mark.parametrize(
+    ("phase", "takes", "said"),
+    [
+        ("Computing", "2m 0s at least, for broker 1", "A worker computes it. Then: muster plans show"),
+        ("Draft", "2m 0s at least, for broker 1", "Next: muster plans approve"),
+        ("Approved", "2m 0s at least, for broker 1", "Next: muster plans run"),
+        ("Running", "-", ""),
+    ],
+)
+def test_a_plan_says_how_long_it_takes_and_what_to_do_next(
+    viewer: Muster, phase: str, takes: str, said: str
+) -> None:
+    plan = add_plan(phase, started_at=cast.ago(minutes=1) if phase == "Running" else None)
+    shown = viewer.done("plans", "show", plan.id)
+    assert f"takes          {takes}\n" in shown.out
+    assert (f"{said} {plan.id}" if said else "") in shown.err and ("Next" in shown.err) == ("Next" in said)
 
 
 def test_processes_are_listed_with_their_versions(viewer: Muster) -> None:

@@ -80,6 +80,14 @@ def test_a_plan_that_goes_on_keeps_what_it_has_done(connection: LaneConnection, 
     assert left(connection, "plan") == {plan} and left(connection, "reassignment") == {done}
 
 
+def test_a_plan_that_is_kept_keeps_what_it_has_done(connection: LaneConnection) -> None:
+    """What it copied is told by its moves, of which the first ended days before it did."""
+    plan = add_plan(connection, "Done", RECENT)
+    done = add_move(connection, "Done", OLD, plan)
+    assert store_forgetting.forget_moves(connection) == store_forgetting.forget_plans(connection) == 0
+    assert left(connection, "plan") == {plan} and left(connection, "reassignment") == {done}
+
+
 def test_a_plan_with_a_move_that_goes_on_stays(connection: LaneConnection) -> None:
     """Its moves outlive a plan that is cancelled alone."""
     plan = add_plan(connection, "Cancelled", OLD)

@@ -6,7 +6,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from access.grants import Role
@@ -132,7 +134,7 @@ def test_progress_is_what_was_copied_since_it_began(operator: Client) -> None:
     made = add_plan("Running", started_at=now - timedelta(seconds=100))
     row = move_queries.plan(made.id)
     assert row is not None
-    counts = move_queries.step_counts(made.id)
+    counts = move_queries.step_counts(row)
     half = copying.Copying(replicas=1, to_copy=2_000_000_000, copied=1_000_000_000, rate=50_000_000.0)
     told = plan_progress.progress_of(row, counts, half, now)
     assert (told.over, told.of, told.copied, told.to_copy) == (1, 3, 3_000_000_000, 6_000_000_000)
@@ -155,9 +157,32 @@ def test_a_throttle_may_be_less_than_a_megabyte_a_second(operator: Client) -> No
     address = f"/cluster/ask/plan-throttle/plan/{add_plan().id}/"
     said = {"throttle": "0,25", "version": "7", "reason": "payday"}
     assert "250\u202fkB/s" in operator.post(address, said).content.decode()
-    refused = operator.post(address, said | {"throttle": "fast"})
-    assert refused.status_code == 400
-    assert "Throttle: &#x27;fast&#x27; is no number of megabytes like 10 or 0.5." in refused.content.decode()
+    for odd in ("fast", "1,000"):
+        refused = operator.post(address, said | {"throttle": odd})
+        text = f"Throttle: &#x27;{odd}&#x27; is no number of megabytes like 10 or 0.5."
+        assert refused.status_code == 400 and text in refused.content.decode()
+
+
+def test_what_moved_in_a_plans_time_is_found_by_an_index(operator: Client) -> None:
+    """The moves of three steps were looked for among all that ever moved, at each look of the page."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """INSERT INTO reassignment (id, topic_id, topic_name, partition, origin, target, phase,
+                   principal, reason, plan_step, asked_version, asked_place, version)
+               SELECT gen_random_uuid(), gen_random_uuid(), 'clicks', 0, '{1}', '{2}', 'Done',
+                   '', '', 0, n, 0, n FROM generate_series(1, 20000) AS n"""
+        )
+        cursor.execute("ANALYZE reassignment")
+        for phase, begins in (("Draft", None), ("Running", 19_990), ("Done", 5)):
+            made = add_plan(phase, started_at=timezone.now() if begins else None)
+            Plan.objects.filter(id=made.id).update(proposed_version=begins or 5)
+            row = move_queries.plan(made.id)
+            assert row is not None
+            with CaptureQueriesContext(connection) as asked:
+                move_queries.step_counts(row)
+            cursor.execute(f"EXPLAIN {asked[0]['sql']}")
+            told = "\n".join(row[0] for row in cursor.fetchall())
+            assert "reassignment_by_turn" in told and "Seq Scan on reassignment" not in told, (phase, told)
 
 
 def test_what_was_copied_is_what_the_moves_did_and_not_what_was_reviewed(operator: Client) -> None:
@@ -182,7 +207,9 @@ def test_what_was_copied_is_what_the_moves_did_and_not_what_was_reviewed(operato
             copied_bytes=copied,
             **move,
         )
-    counts = move_queries.step_counts(made.id)
+    row = move_queries.plan(made.id)
+    assert row is not None
+    counts = move_queries.step_counts(row)
     assert (counts.bytes_done, counts.bytes) == (9_000_000_000, 9_000_000_000), "of two nobody said"
     page = text(operator, f"/plans/{made.id}/")
     assert "9.0 GB of 9.0 GB" in page and "90.0 MB/s on average" in page

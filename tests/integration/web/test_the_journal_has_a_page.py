@@ -75,13 +75,19 @@ def test_few_partitions_are_named_with_what_they_became(viewer: Client) -> None:
     silent = "broker 2 was silent"
     records = [left(1, (1,), 0), left(-1, (2,), 7)]
     cast.journal("controller", "cluster", cast.ago(), silent, records, partitions_changed=2)
+    moved = AlikePartitions(topic_id, (1, 2, 3), 1, 5, (1, 2), (0,), adding=(3,), removing=(2,))
+    begun = [PartitionsChanged(moved, 9, (0,))]
+    cast.journal("controller", "cluster", cast.ago(), "moved", begun, partitions_changed=1)
     gone = PartitionsChanged(AlikePartitions(uuid4(), (1,), 1, 1, (1,), (0,)), 9, (0,))
     cast.journal("controller", "cluster", cast.ago(), "time passed", [gone], partitions_changed=1)
+    cast.journal("controller", "cluster", cast.ago(), "some", [*records, gone], partitions_changed=3)
     many = left(1, (1,), *range(4))
     cast.journal("controller", "cluster", cast.ago(), "many", [many], partitions_changed=4)
     page = shown(viewer, "/journal/")
     assert "orders-0 is led by 1, in sync: 1 orders-7 has no leader, in sync: 2" in page
-    assert "time passed 1 partition changed" in page and "many 4 partitions changed" in page
+    assert "orders-0 is led by 1, in sync: 1, 2; gets 3; gives up 2" in page
+    for said in ("time passed 1 partition", "some 3 partitions", "many 4 partitions"):
+        assert f"{said} changed" in page, "of what is gone with its topic nobody knows the name"
     html = viewer.get("/journal/").content.decode()
     assert 'href="/topics/orders/0/"' in html
     assert "/topics/orders/7/" not in html, "it was removed since"
