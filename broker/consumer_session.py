@@ -435,15 +435,10 @@ class ConsumerSession:
             self.close()
         reply = self._reply
         del self._reply  # It holds regions of files.
-        reply.send(
-            *lay_out_fetch_reply(
-                header.api_version,
-                header.correlation_id,
-                topics,
-                session_id=self.turns.session_id,
-                throttle_ms=throttle_ms,
-            )
-        )
+        session_id, leader_of = self.turns.session_id, self._plane.leader_of
+        version, correlation_id = header.api_version, header.correlation_id
+        laid_out = lay_out_fetch_reply(version, correlation_id, topics, 0, session_id, throttle_ms, leader_of)
+        reply.send(*laid_out)
 
     def _worded(self) -> Iterator[FetchedTopic[StoredRecords]]:
         """What the answers say that was not told yet; errors are told again."""

@@ -16,6 +16,7 @@ from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader
 from muster.kafkawire.batches import CODEC_BITS, NO_TIMESTAMP, ZSTD, BatchHeader, read_header
 from muster.kafkawire.errors import CorruptBatch
+from muster.kafkawire.new_leaders import LeaderOf
 from muster.kafkawire.produce import PartitionRecords, ProduceRequest, produce_answer, read_produce
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import after
@@ -114,6 +115,7 @@ class _ParkedProduce:
     __slots__ = (
         "_deadlines",
         "_header",
+        "_leader_of",
         "_left",
         "_refused",
         "_throttle_ms",
@@ -130,6 +132,7 @@ class _ParkedProduce:
         throttle_ms: int,
         refused: RefusedBatches,
         deadlines: Deadlines,
+        leader_of: LeaderOf,
     ) -> None:
         self.reply = reply
         self.outcomes = outcomes
@@ -138,6 +141,7 @@ class _ParkedProduce:
         self._throttle_ms = throttle_ms
         self._refused = refused
         self._deadlines = deadlines
+        self._leader_of = leader_of
         self._left = 0
         """Outcomes that wait."""
 
@@ -155,7 +159,7 @@ class _ParkedProduce:
         if not self._left:
             self.is_waiting = False
             self._deadlines.leave()
-            self.reply.send(produce_answer(self._header, self.outcomes, self._throttle_ms))
+            self.reply.send(self._answer())
 
     def refuse(self, outcome: _Outcome, error_code: ErrorCode) -> None:
         """Whether its records stay nobody knows: what stands behind them waits until they come again."""
@@ -170,7 +174,10 @@ class _ParkedProduce:
             if outcome.waits:
                 self.refuse(outcome, ErrorCode.REQUEST_TIMED_OUT)
         self._leave()
-        self.reply.send(produce_answer(self._header, self.outcomes, self._throttle_ms))
+        self.reply.send(self._answer())
+
+    def _answer(self) -> bytes:
+        return produce_answer(self._header, self.outcomes, self._throttle_ms, self._leader_of)
 
     def _leave(self) -> None:
         """Also where it has left, and its answer failed: the connection ends later. Counted twice, it would
@@ -224,10 +231,12 @@ class ProduceHandler:
         if request.acks == 0:
             self._answer_nobody(outcomes, reply)
         elif waiting and request.acks == ALL_IN_SYNC:
-            parked = _ParkedProduce(header, reply, outcomes, throttle_ms, self._refused, self._deadlines)
+            parked = _ParkedProduce(
+                header, reply, outcomes, throttle_ms, self._refused, self._deadlines, self._plane.leader_of
+            )
             parked.park(waiting, request.timeout_ms)
         else:
-            reply.send(produce_answer(header, outcomes, throttle_ms))
+            reply.send(produce_answer(header, outcomes, throttle_ms, self._plane.leader_of))
 
     def _answer_nobody(self, outcomes: list[_Outcome], reply: Reply) -> None:
         """acks=0 has no answer: an error can only be told by hanging up."""

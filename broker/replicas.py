@@ -27,6 +27,7 @@ from broker.plane_settings import DataPlaneSettings
 from broker.throttled import ThrottledReplicas
 from broker.upkeep import Upkeep
 from kafkaserver.cluster_answers import MetadataView
+from muster.kafkawire.new_leaders import NewLeader
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.messages.link.from_broker import HighWatermark, IsrProposal
@@ -133,6 +134,19 @@ class DataPlane:
             return hosted
         refusal = hosted.replica.refusal(leader_epoch)
         return refusal or hosted
+
+    def leader_of(self, topic: UUID | str, partition: int, error_code: int) -> NewLeader | None:
+        """Who is known to lead what is refused with this, and lives; None: nobody whom it helps to name.
+
+        A leader that says NOT_LEADER_OR_FOLLOWER wants the same batches again, in their order, here.
+        """
+        name = topic if isinstance(topic, str) else self.view.names_by_id.get(topic, "")
+        known = self.view.partition(name, partition)
+        found = None if known is None else self.view.brokers.get(known.leader)
+        is_own = known is not None and known.leader == self.broker_id
+        if known is None or found is None or (is_own and error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER):
+            return None
+        return NewLeader(found.broker_id, known.leader_epoch, found.host, found.port, found.rack)
 
     def name_of(self, topic_id: UUID) -> str | None:
         """The name of the topic of this id, as clients are told."""

@@ -15,11 +15,17 @@ from muster.kafkawire.bounds import UNLIMITED
 from muster.kafkawire.cursor import Cursor
 from muster.kafkawire.errors import MalformedFrame
 from muster.kafkawire.fetch_requests import topic_id_of
+from muster.kafkawire.new_leaders import LeaderOf, NewLeader, current_leader, node_endpoints
 from muster.kafkawire.numbers import uvarint
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.tuples import made
 
 FLEXIBLE = 12
 TOPIC_IDS = 13
+LEADERS = 16
+_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+"""Of what is refused with these the leader is named."""
+_LEADER_TAG: Final = 1
 NOBODY = -1
 """No other broker is preferred."""
 
@@ -88,6 +94,7 @@ _SHORT = struct.Struct(">h")
 _SESSION = struct.Struct(">ihi")
 _DIVERGING = struct.Struct(">BBBiqB")
 _NO_TAGS = b"\x00"
+_NO_RECORDS = b"\x01"
 
 
 def _partition_head(version: int, answer: FetchedPartition[Records]) -> bytes:
@@ -137,15 +144,21 @@ def lay_out_fetch_reply(
     error_code: int = 0,
     session_id: int = 0,
     throttle_ms: int = 0,
+    leader_of: LeaderOf | None = None,
 ) -> list[bytes | Records]:
-    """A whole frame as pieces to be sent in order: bytes, and records wherever they lie."""
-    if version >= FLEXIBLE and len(topics) == 1 and len(topics[0].partitions) == 1:
+    """A whole frame as pieces to be sent in order: bytes, and records wherever they lie.
+
+    `leader_of` is asked, by topic ids, about partitions that are not led here.
+    """
+    if version < LEADERS:
+        leader_of = None
+    is_one = version >= FLEXIBLE and len(topics) == 1 and len(topics[0].partitions) == 1
+    if is_one and (leader_of is None or not topics[0].partitions[0].error_code):
         return _of_one_partition(version, correlation_id, topics[0], error_code, session_id, throttle_ms)
-    prefix = reply_prefix(ApiKey.FETCH, version, correlation_id)
-    if version >= 7:
-        pending = [prefix, _SESSION.pack(throttle_ms, error_code, session_id), _count(version, len(topics))]
-    else:
-        pending = [prefix, _INT.pack(throttle_ms), _count(version, len(topics))]
+    named: dict[int, NewLeader] = {}
+    fields = (throttle_ms, error_code, session_id)
+    head = _SESSION.pack(*fields) if version >= 7 else _INT.pack(throttle_ms)
+    pending = [reply_prefix(ApiKey.FETCH, version, correlation_id), head, _count(version, len(topics))]
     pieces: list[bytes | Records] = []
     joined_bytes = 0
     for topic in topics:
@@ -153,6 +166,13 @@ def lay_out_fetch_reply(
         pending.append(_count(version, len(topic.partitions)))
         for answer in topic.partitions:
             index, error, high_watermark, start, records, diverging, preferred = answer
+            if error and leader_of is not None and error in _MOVED:
+                leader = leader_of(topic.topic_id, index, error)
+                if leader is not None:
+                    named[leader.broker_id] = leader
+                    pending += _partition_head(version, answer), _NO_RECORDS
+                    pending.append(current_leader(_LEADER_TAG, leader))
+                    continue
             if records is None and diverging is None and version >= FLEXIBLE:
                 pending.append(
                     _EMPTY_12.pack(index, error, high_watermark, high_watermark, start, 1, preferred, 1, 0)
@@ -182,9 +202,14 @@ def lay_out_fetch_reply(
         if version >= FLEXIBLE:
             pending.append(_NO_TAGS)
     if version >= FLEXIBLE:
-        pending.append(_NO_TAGS)
+        pending.append(node_endpoints(named))
     if pending:
         pieces.append(b"".join(pending))
+    return _behind_their_size(pieces)
+
+
+def _behind_their_size(pieces: list[bytes | Records]) -> list[bytes | Records]:
+    """The same as a frame."""
     total = sum(map(len, _sized(pieces)))
     first = pieces[0]
     assert isinstance(first, bytes)

@@ -14,12 +14,17 @@ from muster.kafkawire.api_table import SERVED, ApiKey, RequestHeader, is_flexibl
 from muster.kafkawire.cursor import Cursor
 from muster.kafkawire.errors import MalformedFrame
 from muster.kafkawire.fields import count, text
+from muster.kafkawire.new_leaders import LeaderOf, NewLeader, current_leader, node_endpoints
 from muster.kafkawire.numbers import read_uvarint
+from muster.kernel.error_codes import ErrorCode
 from muster.kernel.tuples import made
 
 _FIRST_FLEXIBLE: Final = SERVED[ApiKey.PRODUCE].first_flexible
 _START_OFFSET_SINCE: Final = 5
 _TEXT_SINCE: Final = 8
+_LEADERS_SINCE: Final = 10
+_LEADER_TAG: Final = 0
+_NOT_LED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 _ONE_TOPIC: Final = struct.Struct(">BhiBB")
 _ONE_TOPIC_BYTES: Final = _ONE_TOPIC.size
@@ -149,11 +154,24 @@ def _for_one_partition(frame: memoryview, start: int) -> ProduceRequest | None:
     return made(ProduceRequest, (None, acks, timeout_ms, [records]))
 
 
-def produce_answer(header: RequestHeader, answers: Sequence[PartitionAnswer], throttle_ms: int) -> bytes:
-    """The whole frame that says what became of each partition's records, topics in their order."""
-    if len(answers) == 1 and header.api_version >= _FIRST_FLEXIBLE and answers[0].text is None:
-        return _answer_of_one(header, answers[0], throttle_ms)
+def produce_answer(
+    header: RequestHeader,
+    answers: Sequence[PartitionAnswer],
+    throttle_ms: int,
+    leader_of: LeaderOf | None = None,
+) -> bytes:
+    """The whole frame that says what became of each partition's records, topics in their order.
+
+    `leader_of` is asked about those that are not led here.
+    """
     version = header.api_version
+    if len(answers) == 1 and version >= _FIRST_FLEXIBLE:
+        one = answers[0]
+        if one.text is None and (leader_of is None or one.error_code != _NOT_LED):
+            return _answer_of_one(header, one, throttle_ms)
+    named: dict[int, NewLeader] = {}
+    if version < _LEADERS_SINCE:
+        leader_of = None
     flexible = is_flexible(ApiKey.PRODUCE, version)
     topics: dict[str, list[PartitionAnswer]] = {}
     for one in answers:
@@ -161,12 +179,12 @@ def produce_answer(header: RequestHeader, answers: Sequence[PartitionAnswer], th
     parts = [reply_prefix(ApiKey.PRODUCE, version, header.correlation_id), count(len(topics), flexible)]
     for name, partitions in topics.items():
         parts += text(name, flexible), count(len(partitions), flexible)
-        parts += _partitions(version, partitions)
+        parts += _partitions(version, partitions, leader_of, named)
         if flexible:
             parts.append(b"\0")
     parts.append(_NUMBER.pack(throttle_ms))
     if flexible:
-        parts.append(b"\0")
+        parts.append(node_endpoints(named))
     body = b"".join(parts)
     return _NUMBER.pack(len(body)) + body
 
@@ -191,15 +209,28 @@ def _head_of_one(topic: str) -> bytes:
     return b"\0" + count(1, True) + text(topic, True) + count(1, True)
 
 
-def _partitions(version: int, answers: Iterable[PartitionAnswer]) -> Iterable[bytes]:
+def _partitions(
+    version: int,
+    answers: Iterable[PartitionAnswer],
+    leader_of: LeaderOf | None,
+    named: dict[int, NewLeader],
+) -> Iterable[bytes]:
+    """Each of a topic's; whoever is named as a leader is put into `named`."""
     for one in answers:
         offsets = one.base_offset, one.append_time_ms
         if version < _START_OFFSET_SINCE:
             yield _EARLY.pack(one.partition, one.error_code, *offsets)
             continue
         numbers = one.partition, one.error_code, *offsets, one.log_start_offset
+        leader = None
+        if leader_of is not None and one.error_code == _NOT_LED:
+            leader = leader_of(one.topic, one.partition, one.error_code)
         if version < _TEXT_SINCE:
             yield _LATER.pack(*numbers)
+        elif leader is not None:
+            named[leader.broker_id] = leader
+            said = _blamed(one.wrong_records, flexible=True) + text(one.text, flexible=True)
+            yield _LATER.pack(*numbers) + said + current_leader(_LEADER_TAG, leader)
         elif one.text is not None:
             flexible = version >= _FIRST_FLEXIBLE
             yield _LATER.pack(*numbers) + _blamed(one.wrong_records, flexible) + text(one.text, flexible)

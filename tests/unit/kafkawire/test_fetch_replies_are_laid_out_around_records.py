@@ -28,6 +28,7 @@ from muster.kafkawire.fetching import (
     lay_out_fetch_reply,
     read_fetch_answer,
 )
+from muster.kafkawire.new_leaders import NewLeader
 
 VERSIONS = range(4, 17)
 ORDERS = UUID(int=7)
@@ -45,7 +46,7 @@ _partition = st.builds(
 )
 
 
-def _joined(version: int, topics: list[FetchedTopic[bytes]], **more: int) -> Any:
+def _joined(version: int, topics: list[FetchedTopic[bytes]], **more: Any) -> Any:
     pieces = lay_out_fetch_reply(version, 99, topics, **more)
     frame = b"".join(pieces)
     assert struct.unpack_from(">i", frame)[0] == len(frame) - 4
@@ -73,6 +74,41 @@ def test_kio_reads_what_was_laid_out(version: int, partitions: list[list[Fetched
             if version >= 12 and written.diverging is not None:
                 told = read.diverging_epoch
                 assert (told.epoch, told.end_offset) == written.diverging
+
+
+@given(st.sampled_from(VERSIONS), st.lists(st.lists(_partition, max_size=4), max_size=3))
+def test_who_leads_is_named_beside_what_is_not_led_here(
+    version: int, partitions: list[list[FetchedPartition[bytes]]]
+) -> None:
+    leaders = {2: NewLeader(2, 7, "two", 9092), 3: NewLeader(3, 8, "three" * 60, 9093, "rack-b")}
+
+    def leader_of(topic: object, partition: int, error_code: int) -> NewLeader | None:
+        assert topic == ORDERS and error_code in (6, 74)
+        return leaders.get(partition % 4)
+
+    refused = (6, 74)
+    answered = [
+        [one._replace(records=None, diverging=None) if one.error_code in refused else one for one in answers]
+        for answers in partitions
+    ]
+    body = _joined(version, [FetchedTopic("orders", ORDERS, one) for one in answered], leader_of=leader_of)
+    expected: dict[int, NewLeader] = {}
+    for topic, answers in zip(body.responses, answered, strict=True):
+        for read, written in zip(topic.partitions, answers, strict=True):
+            assert (int(read.error_code), bytes(read.records or b"")) == (
+                written.error_code,
+                written.records or b"",
+            )
+            leader = leaders.get(written.partition % 4) if written.error_code in refused else None
+            if version >= 16 and leader is not None:
+                expected[leader.broker_id] = leader
+                told = read.current_leader
+                assert (told.leader_id, told.leader_epoch) == (leader.broker_id, leader.leader_epoch)
+            elif version >= 12:
+                assert read.current_leader.leader_id == -1
+    if version >= 16:
+        told = [(one.node_id, one.host, one.port, one.rack) for one in body.node_endpoints]
+        assert told == [(one.broker_id, one.host, one.port, one.rack) for one in expected.values()]
 
 
 @pytest.mark.parametrize("version", [11, 12, 16])

@@ -21,6 +21,7 @@ from muster.kafkawire.api_table import (
     response_class,
 )
 from muster.kafkawire.errors import KafkaWireError, MalformedFrame
+from muster.kafkawire.new_leaders import NewLeader
 from muster.kafkawire.produce import produce_answer, read_produce
 
 VERSIONS = range(3, 13)
@@ -159,15 +160,44 @@ _answers = st.builds(
 )
 
 
-@given(st.sampled_from(VERSIONS), st.lists(_answers, max_size=4), st.integers(0, 300_000))
-def test_an_answer_is_written_as_kio_writes_it(version: int, answers: list[Answer], throttle_ms: int) -> None:
+LEADERS: dict[object, NewLeader] = {
+    2: NewLeader(2, 7, "two", 9092),
+    3: NewLeader(3, 8, "three" * 60, 9093, "rack-b"),
+}
+
+
+@given(
+    st.sampled_from(VERSIONS),
+    st.lists(_answers, max_size=4),
+    st.integers(0, 300_000),
+    st.dictionaries(st.integers(0, 3), st.sampled_from((2, 3))),
+)
+def test_an_answer_is_written_as_kio_writes_it(
+    version: int, answers: list[Answer], throttle_ms: int, leaders: dict[int, int]
+) -> None:
+    """`leaders`: of partitions, by their number modulo four."""
+
+    def leader_of(_: object, partition: int, error_code: int) -> NewLeader | None:
+        assert error_code == 6
+        return LEADERS.get(leaders.get(partition % 4))
+
     shape = response_class(ApiKey.PRODUCE, version)
     answered, topic = part(shape, "PartitionProduceResponse"), part(shape, "TopicProduceResponse")
     blamed = part(shape, "BatchIndexAndErrorMessage") if version >= 8 else None
+    names = version >= 10
+    led_by, node = (part(shape, name) if names else None for name in ("LeaderIdAndEpoch", "NodeEndpoint"))
+    named: dict[int, NewLeader] = {}
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     topics: dict[str, list[Any]] = {}
     for one in answers:
         appended_at = None if one.append_time_ms < 0 else epoch + timedelta(milliseconds=one.append_time_ms)
+        leader = leader_of(one.topic, one.partition, 6) if names and one.error_code == 6 else None
+        told = {}
+        if leader is not None:
+            named[leader.broker_id] = leader
+            told["current_leader"] = build(
+                led_by, leader_id=leader.broker_id, leader_epoch=leader.leader_epoch
+            )
         topics.setdefault(one.topic, []).append(
             build(
                 answered,
@@ -182,12 +212,21 @@ def test_an_answer_is_written_as_kio_writes_it(version: int, answers: list[Answe
                     if blamed is not None
                 ),
                 error_message=one.text,
+                **told,
             )
+        )
+    endpoints = {}
+    if named:
+        endpoints["node_endpoints"] = tuple(
+            build(node, node_id=one.broker_id, host=one.host, port=one.port, rack=one.rack)
+            for one in named.values()
         )
     body = build(
         shape,
         throttle_time=timedelta(milliseconds=throttle_ms),
         responses=tuple(topic(name=name, partition_responses=tuple(them)) for name, them in topics.items()),
+        **endpoints,
     )
     header = RequestHeader(ApiKey.PRODUCE, version, 7, "ann", 0)
-    assert produce_answer(header, answers, throttle_ms) == encode_reply(ApiKey.PRODUCE, version, 7, body)
+    written = produce_answer(header, answers, throttle_ms, leader_of)
+    assert written == encode_reply(ApiKey.PRODUCE, version, 7, body)
