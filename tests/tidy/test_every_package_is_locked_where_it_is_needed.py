@@ -38,7 +38,8 @@ def _wanted(extras: tuple[str, ...]) -> list[Requirement]:
     return [Requirement(text) for texts in (PROJECT["dependencies"], *lists) for text in texts]
 
 
-def _imported(path: Path) -> set[str]:
+@cache
+def _imported(path: Path) -> frozenset[str]:
     """The modules that are not Python's and not ours; what only a type checker reads does not count."""
     names: set[str] = set()
     waiting: list[ast.AST] = [tree(path)]
@@ -49,7 +50,7 @@ def _imported(path: Path) -> set[str]:
             continue
         waiting += ast.iter_child_nodes(node)
         names |= _named(node)
-    return {name for name in names if _package(name) not in {*ROOMS, "tests", "docker"}}
+    return frozenset(name for name in names if _package(name) not in {*ROOMS, "tests", "docker"})
 
 
 def _named(node: ast.AST) -> set[str]:
