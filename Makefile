@@ -29,7 +29,7 @@ JOBS ?= 3
 export PYTHONDONTWRITEBYTECODE :=
 export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
-.PHONY: help setup ready runtime compiled plain jars browser built-clients demo up stop start status login test lint bench sim \
+.PHONY: help setup imported ready runtime compiled plain jars browser built-clients demo up stop start status login test lint bench sim \
 	clients fuzz soak chaos accept docs lock clean
 
 help:  ## list the verbs
@@ -73,8 +73,12 @@ lint: setup  ## ruff, mypy, import contracts
 	$(PY) -m mypy .
 	$(VENV)/bin/lint-imports --no-cache
 
+# Three who run tests would each compile all of them, and what they import, at the same time.
+imported: setup
+	@test -d tests/__pycache__ || $(PY) -m pytest --collect-only -qq > /dev/null 2>&1 || true
+
 # Each of them mostly waits for somebody: a registry, a compiler's single thread.
-ready: setup jars browser built-clients lint
+ready: setup jars browser built-clients lint imported
 
 test:  ## everything: lint, then all tests with one summary (TESTS=tests)
 	@$(MAKE) --no-print-directory -j 4 ready
