@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
+from django.core.checks import Tags
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
@@ -36,6 +37,8 @@ class Command(BaseCommand):
     """Runs until SIGTERM or SIGINT, gives its leases away, and ends."""
 
     help = "Run a node: member websockets, broker links, leases, duties."
+    # Ours of settings; Django's of addresses would import every page, and a node has none.
+    requires_system_checks = (Tags.security,)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Refuse what is wrong, then serve. Raises CommandError with the reason."""

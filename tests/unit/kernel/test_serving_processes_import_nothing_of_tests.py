@@ -19,19 +19,31 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_serving_process_imports_nothing_that_only_tests_need(program: str) -> None:
+def imported_by(*program: str, **environment: str) -> set[str]:
+    """The modules that this program has imported when it ends."""
     told = subprocess.run(
-        [sys.executable, "-c", TELL_WHAT_WAS_IMPORTED, *PROGRAMS[program]],
+        [sys.executable, "-c", TELL_WHAT_WAS_IMPORTED, *program],
         cwd=ROOT,
-        env={"PATH": ""},
+        env={"PATH": "", **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
     ).stderr
-    imported = {name.partition(".")[0] for name in told.splitlines()[-1].split()}
+    return set(told.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_serving_process_imports_nothing_that_only_tests_need(program: str) -> None:
+    imported = {name.partition(".")[0] for name in imported_by(*PROGRAMS[program])}
     assert "structlog" in imported
     assert not imported & set(NOT_FOR_SERVING)
+
+
+def test_a_node_sees_that_its_settings_are_safe_and_imports_no_page() -> None:
+    # It ends at once: behind the checks it refuses its name.
+    imported = imported_by("manage", "run_node", MUSTER_NODE_NAME="no name")
+    assert {"node.management.commands.run_node", "config.checks"} <= imported
+    assert not {"config.urls", "web.urls", "groups.views", "controller.views", "groups.api"} & imported
 
 
 def test_what_tests_need_is_no_requirement_of_ours() -> None:
