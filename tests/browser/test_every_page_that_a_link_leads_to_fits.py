@@ -35,9 +35,11 @@ REFERENCES = """() => {
   return found;
 }"""
 
-# Whoever goes from control to control sees where they are.
+# Whoever goes from control to control sees where they are; null behind the last one.
 UNSEEN_FOCUS = """() => {
-  const e = document.activeElement, own = getComputedStyle(e);
+  const e = document.activeElement;
+  if (e === document.body) return null;
+  const own = getComputedStyle(e);
   const toggle = e.closest('label.toggle'), around = toggle && getComputedStyle(toggle);
   const seen = (style) => style && style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;
   return seen(own) || seen(around) ? '' : e.outerHTML.slice(0, 120);
@@ -101,9 +103,10 @@ def unseen_focus(page: Page, what: str) -> list[str]:
     found = set()
     for _ in range(min(controls, 60)):
         page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement === document.body"):
+        unseen = page.evaluate(UNSEEN_FOCUS)
+        if unseen is None:
             break
-        if unseen := page.evaluate(UNSEEN_FOCUS):
+        if unseen:
             found.add(f"{what}: {unseen}")
     return sorted(found)
 
