@@ -27,7 +27,7 @@ def modules() -> list[str]:
     return list(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["muster"]["compiled"])
 
 
-def compile_into(folder: Path, scratch: Path, names: list[str]) -> None:
+def compile_into(folder: Path, scratch: Path, names: list[str], optimisation: str) -> None:
     """Leave the extension modules in `folder`. Ends the process with what mypyc or the compiler said."""
     sources = [name.replace(".", "/") + ".py" for name in names]
     flags = ["--config-file=", "--explicit-package-bases", "--ignore-missing-imports"]
@@ -35,7 +35,7 @@ def compile_into(folder: Path, scratch: Path, names: list[str]) -> None:
     flags += ["--follow-imports=silent", f"--cache-dir={scratch / 'mypy'}"]
     made = mypycify(
         [*flags, *sources],
-        opt_level="1",
+        opt_level=optimisation,
         debug_level="0",
         multi_file=True,
         group_name=SHARED,
@@ -48,15 +48,18 @@ def compile_into(folder: Path, scratch: Path, names: list[str]) -> None:
     command.run()
 
 
-def main(build: Path) -> None:
-    """`python .ci/compiled.py [FOLDER]`: into build/compiled, of which processes know, or elsewhere."""
+def main(build: Path, optimisation: str = "1") -> None:
+    """`python .ci/compiled.py [FOLDER [LEVEL]]`: into build/compiled, of which processes know, or elsewhere.
+
+    With 0 the C compiler takes half of the time, for whoever asks only whether it does the same.
+    """
     os.chdir(ROOT)
     build.parent.mkdir(exist_ok=True)
     names = modules()
     made_from = made_of(ROOT, names)
     with tempfile.TemporaryDirectory(prefix="compiling-", dir=build.parent) as scratch:
         folder = Path(scratch, "made")
-        compile_into(folder, Path(scratch), names)
+        compile_into(folder, Path(scratch), names, optimisation)
         if made_of(ROOT, names) != made_from:
             sys.exit("compiled: the sources changed meanwhile; nothing was replaced")
         every = [*names, f"{SHARED}__mypyc"]
@@ -67,4 +70,5 @@ def main(build: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(*sys.argv[1:]).absolute() if sys.argv[1:] else BUILD)
+    asked = sys.argv[1:]
+    main(Path(asked[0]).absolute() if asked else BUILD, *asked[1:])

@@ -42,6 +42,6 @@ def test_what_is_compiled_passes_the_tests_of_its_rooms(tmp_path: Path) -> None:
     if shutil.which("cc") is None or not Path(sysconfig.get_path("include"), "Python.h").is_file():
         pytest.skip("no C compiler, or not the headers of this Python: nothing can be compiled here")
     build = tmp_path / "compiled"
-    assert "compiled modules" in done(".ci/compiled.py", str(build))
+    assert "compiled modules" in done(".ci/compiled.py", str(build), "0")
     said = done("-c", RUN, str(build), "-q", "-n", "0", "-p", "no:cacheprovider", *ROOMS)
     assert " passed" in said and " failed" not in said
