@@ -1,7 +1,7 @@
 """This room is the native members' door of a node: who may enter, which shard hears them, in which words."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,8 +10,9 @@ from msgspec import structs
 from access.grants import Operation
 from access.service import bearer
 from coordinator import patterns
-from coordinator.commits import Commit
+from coordinator.commits import PORTION, Commit
 from coordinator.connections import Connections, MemberConnection, SayNow, never_now
+from coordinator.core.events import ConnectionId
 from coordinator.core.memory import GroupState
 from coordinator.core.native import frames
 from coordinator.core.native.handle import may_subscribe
@@ -27,10 +28,12 @@ from muster.messages.member import (
     ClusterMetadataRequest,
     ClusterMetadataResponse,
     CommitOffsetsRequest,
+    OffsetInfo,
     RegisterConsumerRequest,
     RegisterConsumerResponse,
+    TopicOffsets,
 )
-from muster.messages.partitions import each_position
+from muster.messages.partitions import Partition, each_position
 from runtime.ports import NodeContext
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -227,7 +230,10 @@ class ConsumerDoor:
             connection.close(POLICY_VIOLATION_CLOSE, "too many CommitOffsets are unanswered")
             return
         connection.commit_came(characters)
-        if not service.commit(_MembersCommit(connection, message, characters)):
+        commit = _MembersCommit(connection, message, characters)
+        parts = (commit,) if commit.partitions <= PORTION else commit.parts()
+        if not all(service.commit(part) for part in parts):
+            connection.commit_answered(characters)
             connection.close(POLICY_VIOLATION_CLOSE, "too much is unanswered")
 
     def _service_of(self, connection: MemberConnection) -> ShardService | None:
@@ -272,8 +278,10 @@ class _MembersCommit(Commit):
     __slots__ = ("_characters", "_member", "_request")
 
     def __init__(self, member: MemberConnection, request: CommitOffsetsRequest, characters: int) -> None:
+        # Not by the class above: a call for each of forty thousand a second.
         self.key = member.group_id or ""
         self.connection = member.id
+        self.partitions = sum([len(topic.partitions) for topic in request.offset_info]) or 1
         self._member = member
         self._request = request
         self._characters = characters
@@ -285,3 +293,68 @@ class _MembersCommit(Commit):
     def answer(self, judgement: Judgement) -> None:
         self._member.commit_answered(self._characters)
         self._member.say(frames.commit_answer(self._request.correlation_id, judgement))
+
+    def parts(self) -> Sequence[Commit]:
+        """The same as several, of a portion each, to be handed in one behind the other: nobody's commit comes
+        between them, nor does a turn (`coordinator.commits`).
+        """
+        infos = list(_portions(self._request.offset_info))
+        whole = _InParts(len(infos), self.answer)
+        return [_Part(self.key, self.connection, self._request.consumer_id, info, whole) for info in infos]
+
+
+class _InParts:
+    """What became of a commit is told when its last part is decided: its refusals, or what refused it all."""
+
+    def __init__(self, parts: int, answer: Callable[[Judgement], None]) -> None:
+        self._open = parts
+        self._answer = answer
+        self._refused: dict[Partition, ErrorCode] = {}
+        self._error = ErrorCode.NONE
+
+    def decided(self, judgement: Judgement) -> None:
+        """One part is."""
+        self._open -= 1
+        self._refused.update(judgement.refused)
+        if self._error is ErrorCode.NONE:
+            self._error = judgement.error
+        if not self._open:
+            whole = self._error is not ErrorCode.NONE
+            self._answer(Judgement(refused={} if whole else self._refused, error=self._error))
+
+
+class _Part(Commit):
+    """Of a commit of so many partitions that to judge all of them in one go would hold up everybody."""
+
+    __slots__ = ("_consumer_id", "_info", "_whole")
+
+    def __init__(
+        self, key: str, connection: ConnectionId, consumer_id: str, info: OffsetInfo, whole: _InParts
+    ) -> None:
+        super().__init__(key, connection, sum([len(topic.partitions) for topic in info]))
+        self._consumer_id = consumer_id
+        self._info = info
+        self._whole = whole
+
+    def judge(self, state: GroupState) -> Judgement:
+        return judge(state, self.connection, self._consumer_id, each_position(self._info))
+
+    def answer(self, judgement: Judgement) -> None:
+        self._whole.decided(judgement)
+
+
+def _portions(info: OffsetInfo) -> Iterator[OffsetInfo]:
+    some: list[TopicOffsets] = []
+    left = PORTION
+    for topic in info:
+        at = 0
+        while at < len(topic.partitions):
+            cut = topic.partitions[at : at + left]
+            some.append(structs.replace(topic, partitions=cut))
+            at += len(cut)
+            left -= len(cut)
+            if not left:
+                yield tuple(some)
+                some, left = [], PORTION
+    if some:
+        yield tuple(some)

@@ -33,7 +33,9 @@ leaves only behind it, and everybody's heartbeats wait for its end.
 """
 
 ANSWERS_A_LOOK = 16
-"""So many commits are answered before the clock is looked at again; each is some microseconds of work."""
+"""So many partitions of commits are answered before the clock is looked at again, mostly one of each commit,
+which is some microseconds of work; of a commit of thousands each partition may be told its own error.
+"""
 
 HANG_UPS_A_SLICE = 100
 """Each of them wakes a task that has much more to do in the next round."""
@@ -61,7 +63,7 @@ class Speech:
         self._answers = 0
         self.answer(saying.connection, self._words, saying)
 
-    def answer(self, to: ConnectionId, utter: Callable[[Any], None], what: Any) -> None:
+    def answer(self, to: ConnectionId, utter: Callable[[Any], None], what: Any, partitions: int = 1) -> None:
         """The same for a commit's answer, which has its own words: `utter` is called with `what`.
 
         Raises what `utter` raises, if it is said now.
@@ -69,13 +71,13 @@ class Speech:
         if self._unsaid:
             # Then this slice is over.
             self._wait(to, utter, what)
-        elif self._answers:
-            self._answers -= 1
+        elif self._answers > 0:
+            self._answers -= partitions
             utter(what)
         elif self._is_slice_over():
             self._wait(to, utter, what)
         else:
-            self._answers = ANSWERS_A_LOOK
+            self._answers = ANSWERS_A_LOOK - partitions + 1
             utter(what)
 
     def answer_at_once(self, to: ConnectionId, utter: Callable[[Any], None], what: Any) -> None:

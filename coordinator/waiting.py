@@ -21,6 +21,9 @@ GROUPS_MAX = 500
 class Waits:
     """`runtime.ports.BatchSource` of one shard, beside its commits."""
 
+    has_more = False
+    """They are few, and all in one batch."""
+
     def __init__(self, groups: Groups, store: GroupStore) -> None:
         self._groups = groups
         self._looked_at = self._lanes_now = Instant(0)

@@ -243,6 +243,7 @@ class CommitSaidAgain(CommitAgain):
         same = self._same = habit.same
         self.key = same.key
         self._offsets = offsets
+        self.partitions = len(offsets)
         self._habit = habit
         self._correlation_id = correlation_id
         self._reply: Reply | None = None

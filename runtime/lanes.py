@@ -10,6 +10,7 @@ import structlog
 
 from muster.kernel.instants import Instant, after
 from runtime import metrics
+from runtime.batches import Seat
 from runtime.database import Database, Held, Link
 from runtime.freshness import STALLED_LOOK_MS, Freshness
 from runtime.news import News
@@ -17,7 +18,7 @@ from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost
 from runtime.queued import Queued
 from runtime.refusals import OnRefused, Refused, kind_of, tell_nobody
 from runtime.rests import FIRST_MS, Rests
-from runtime.streams import Seat, Stream
+from runtime.streams import Stream
 from runtime.suspects import Suspects
 from runtime.taking import Takes
 from runtime.threads import OneThread, Threads

@@ -154,8 +154,16 @@ class Subject(Protocol[State, Event]):
 class BatchSource(Protocol):
     """The commits of one lane that wait for the next batch (no turn; design chapter 4.2)."""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether `gather` has left some of what waited when the batch began: it is asked again in the same
+        batch, when what it gave is written or refused.
+        """
+
     def gather(self) -> Mapping[Hashable, Any]:
-        """On the loop, the instant before the transaction is sent: judge what waits, give the rows by key."""
+        """On the loop, the instant before the transaction is sent: judge what waits, or so much of it as may
+        hold the loop, in the order in which it came; give the rows by key.
+        """
 
     def write(self, connection: Connection, rows: Mapping[Any, Any]) -> None:
         """On the lane's thread: write the rows of all lanes of this connection, sorted by key, in bulk:

@@ -3,17 +3,16 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, TypeVar
 
 import structlog
 
 from muster.kernel.instants import Instant, after
 from runtime import metrics
-from runtime.database import Backend, Database, Fenced, Held, Link
+from runtime.batches import Part, Seat, batches, fail, kept
+from runtime.database import Backend, Database, Fenced, Link
 from runtime.freshness import Freshness
 from runtime.news import News
 from runtime.ports import BatchSource, ConnectionLost, LaneLost, VersionConflict, is_unable
@@ -33,6 +32,9 @@ GUILTY_TRIES_MAX = 64
 JOBS_SLICE_MS = 2
 """Turns that need no connection follow each other for so long, then the loop is for the others."""
 
+GATHER_SLICE_MS = 4
+"""After that the loop is for others, before the commits of the next lane are judged."""
+
 READS_SLICE_MS = 50
 """Reads that wait together share their proof, for so long: who takes over loads thousands of groups."""
 
@@ -43,76 +45,7 @@ crowds would take turns for ever, each half as large, and a batch costs more tha
 """
 
 Result = TypeVar("Result")
-Writer = Callable[[Any, Mapping[Any, Any]], None]
 log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class Seat:
-    """A lane as its connection sees it: which lease fences it, and whether it still is ours."""
-
-    name: str
-    epoch: int
-    on_lost: Callable[[], None]
-    is_lost: bool = False
-
-    def lose(self) -> None:
-        """The lease is not ours any more; said once."""
-        if not self.is_lost:
-            self.is_lost = True
-            self.on_lost()
-
-
-@dataclass(slots=True)
-class _Part:
-    """One source's share of a batch."""
-
-    seat: Seat
-    source: BatchSource
-    waiting: list["asyncio.Future[None]"] = field(default_factory=list)
-    rows: Mapping[Hashable, Any] = field(default_factory=dict)
-    error: Exception | None = None
-
-    def committed(self) -> None:
-        try:
-            self.source.committed(self.rows)
-        except Exception:
-            log.exception("commits could not be answered", lane=self.seat.name)
-        for future in self.waiting:
-            _resolve(future)
-
-    def refused(self, error: Exception) -> None:
-        try:
-            self.source.refused(self.rows, error)
-        except Exception:
-            log.exception("commits could not be refused", lane=self.seat.name)
-        self.tell(error)
-
-    def halves(self) -> Sequence["_Part"]:
-        """What belongs together stays together; nothing if all of it does."""
-        of = self.source.belongs_to
-        owners = list(dict.fromkeys(map(of, self.rows)))
-        first = set(owners[: len(owners) // 2])
-        if not first:
-            return ()
-        shares: tuple[dict[Hashable, Any], dict[Hashable, Any]] = ({}, {})
-        for key, row in self.rows.items():
-            shares[of(key) not in first][key] = row
-        return [_Part(self.seat, self.source, rows=rows) for rows in shares]
-
-    def was_told_by(self, pieces: Sequence["_Part"]) -> None:
-        """Each piece was answered; who waits for the whole hears of one that was refused."""
-        error = next((piece.error for piece in pieces if piece.error is not None), None)
-        if error is not None:
-            self.tell(error)
-            return
-        for future in self.waiting:
-            _resolve(future)
-
-    def tell(self, error: Exception) -> None:
-        self.error = error
-        for future in self.waiting:
-            _fail(future, error)
 
 
 class Stream:
@@ -147,7 +80,7 @@ class Stream:
         self._failed_connects = 0
         self._news = News()
         self._reads: list[tuple[Seat, Callable[[Any], Any] | None, asyncio.Future[Any]]] = []
-        self._parts: dict[tuple[str, int], _Part] = {}
+        self._parts: dict[tuple[str, int], Part] = {}
         self._task: asyncio.Task[None] | None = None
         self._busy_since: Instant | None = None
         self._blocked_since: Instant | None = None
@@ -174,7 +107,7 @@ class Stream:
         for _, dropped in jobs:
             dropped()
         for _, _, future in self._reads:
-            _fail(future, LaneLost(self._name))
+            fail(future, LaneLost(self._name))
         for part in self._parts.values():
             part.refused(LaneLost(self._name))
 
@@ -195,7 +128,7 @@ class Stream:
 
     def offer(self, seat: Seat, source: BatchSource, waiting: "asyncio.Future[None] | None" = None) -> None:
         """Ask this source when the next batch begins."""
-        part = self._parts.setdefault((seat.name, id(source)), _Part(seat, source))
+        part = self._parts.setdefault((seat.name, id(source)), Part(seat, source))
         if waiting is not None:
             part.waiting.append(waiting)
         self._work.set()
@@ -350,48 +283,62 @@ class Stream:
             raise
         except Exception as error:
             for _, _, future in reads:
-                _fail(future, error)
+                fail(future, error)
             return
         # Those that were not run are the first of the next ones.
         self._reads = reads[len(results) :] + self._reads
         for (seat, _, future), result in zip(reads, results, strict=False):
             if epochs.get(seat.name, (None, -1))[1] != seat.epoch:
                 seat.lose()
-                _fail(future, LaneLost(seat.name))
+                fail(future, LaneLost(seat.name))
             elif isinstance(result, Exception):
-                _fail(future, result)
+                fail(future, result)
             elif not future.done():
                 future.set_result(result)
 
     async def _run_batch(self) -> None:
+        """One portion after the other, until all is written that waited when the batch began: a turn that
+        finds somebody silent, or gives the lease away, comes behind all that was said before it.
+        """
         parts, self._parts = list(self._parts.values()), {}
-        full: list[_Part] = []
-        for part in parts:
-            if part.seat.is_lost:
-                part.refused(LaneLost(part.seat.name))
-                continue
-            try:
-                part.rows = part.source.gather()
-            except Exception as error:
-                log.exception("a batch could not be gathered", lane=part.seat.name)
-                part.refused(error)
-                continue
-            if part.rows:
+        try:
+            while parts:
+                parts = await self._run_portion(parts)
+                if parts:
+                    # If all was refused nothing was written, and nobody else has had a turn.
+                    await asyncio.sleep(0)
+                    await self._freshness.wait()
+        except asyncio.CancelledError:
+            # Written or not: only the next owner will know.
+            for part in parts:
+                part.tell(LaneLost(self._name))
+            raise
+
+    async def _run_portion(self, parts: list[Part]) -> list[Part]:
+        """Gather and write about as much as one transaction bears; returns the parts of which more waits."""
+        full: list[Part] = []
+        more: list[Part] = []
+        rows, began, not_asked = 0, self._clock(), list[Part]()
+        for place, part in enumerate(parts):
+            if rows >= BATCH_ROWS_MAX:
+                not_asked = parts[place:]
+                break
+            if self._clock() - began >= GATHER_SLICE_MS:
+                await asyncio.sleep(0)
+                began = self._clock()
+            if part.gather():
                 full.append(part)
-            else:
-                part.committed()
+                rows += len(part.rows)
+            if part.has_more:
+                more.append(part)
         if full:
             started, self._tries_left = self._clock(), GUILTY_TRIES_MAX
-            try:
-                await self._write_batch(full)
-            except asyncio.CancelledError:
-                # Written or not: only the next owner will know.
-                for part in full:
-                    part.tell(LaneLost(self._name))
-                raise
+            await self._write_batch(full)
             metrics.batch_ms.observe(self._clock() - started)
+        # Whoever has much does not come again before all others.
+        return not_asked + more
 
-    async def _write_batch(self, parts: list[_Part]) -> None:
+    async def _write_batch(self, parts: list[Part]) -> None:
         """Write all parts, in one transaction if it need not be a long one; parts whose lane is lost, or
         that spoil it, are found.
         """
@@ -400,7 +347,7 @@ class Stream:
             try:
                 # If a later one fails the earlier ones are written again, which changes nothing: no other
                 # rows of these lanes come between.
-                for batch in _batches(parts, most_rows):
+                for batch in batches(parts, most_rows):
                     await self.in_thread(batch)
             except Fenced:
                 parts = await self._without_lost(parts)
@@ -409,7 +356,7 @@ class Stream:
                 # Nothing else was written meanwhile and the old batch cannot come any more: writing the same
                 # rows again under the new epoch is harmless. If it was ended for its length, it is shorter.
                 await self.retake([part.seat for part in parts])
-                parts = _kept(parts)
+                parts = kept(parts)
                 most_rows = max(most_rows // 4, 1)
             except VersionConflict as conflict:
                 log.info("batch conflicted", stream=self._name, text=str(conflict))
@@ -428,7 +375,7 @@ class Stream:
         for part in parts:
             part.refused(VersionConflict("a batch of commits could not be written"))
 
-    async def _find_guilty(self, parts: list[_Part], error: Exception) -> None:
+    async def _find_guilty(self, parts: list[Part], error: Exception) -> None:
         """These fail together: each lane is written by itself, and of one that fails each half of its groups,
         until what fails is one group's.
         """
@@ -448,7 +395,7 @@ class Stream:
         if len(parts) == 1:
             parts[0].was_told_by(pieces)
 
-    async def _without_lost(self, parts: list[_Part]) -> list[_Part]:
+    async def _without_lost(self, parts: list[Part]) -> list[Part]:
         names = [part.seat.name for part in parts]
         try:
             epochs = await self.in_thread(lambda link: link.epochs(names))
@@ -457,44 +404,4 @@ class Stream:
         for part in parts:
             if epochs.get(part.seat.name, (None, -1))[1] != part.seat.epoch:
                 part.seat.lose()
-        return _kept(parts)
-
-
-def _batches(parts: Sequence[_Part], most_rows: int) -> Iterator[Callable[[Link], None]]:
-    """The rows of all parts as transactions of one writer each, and of at most so many rows."""
-    writers: dict[Writer, dict[Hashable, Any]] = {}
-    for part in parts:
-        writers.setdefault(part.source.write, {}).update(part.rows)
-    held = {part.seat.name: Held(part.seat.name, part.seat.epoch) for part in parts}
-    leases = sorted(held.values(), key=lambda lease: lease.name)
-    for writer, rows in writers.items():
-        if len(rows) <= most_rows:
-            yield partial(_batch, leases, writer, rows)
-            continue
-        rest = iter(rows.items())
-        while some := dict(islice(rest, most_rows)):
-            yield partial(_batch, leases, writer, some)
-
-
-def _batch(leases: Sequence[Held], writer: Writer, rows: Mapping[Hashable, Any], link: Link) -> None:
-    link.batch(leases, lambda connection: writer(connection, rows))
-
-
-def _kept(parts: Sequence[_Part]) -> list[_Part]:
-    """The parts whose lane is still ours; the others are answered."""
-    for part in parts:
-        if part.seat.is_lost:
-            part.refused(LaneLost(part.seat.name))
-    return [part for part in parts if not part.seat.is_lost]
-
-
-def _resolve(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-def _fail(future: "asyncio.Future[Any]", error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
-        # Whoever does not wait any more was told by other means.
-        future.exception()
+        return kept(parts)

@@ -15,6 +15,7 @@ from muster.kafkawire.api_table import ApiKey, RequestHeader, is_flexible
 from muster.kafkawire.fields import NO_TAGS, NOT_THROTTLED, count, text
 from muster.kafkawire.offset_commits import OffsetCommitRequest
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.tuples import made
 from muster.messages.partitions import Partition
 
 Topics = Mapping[str, TopicView]
@@ -228,9 +229,14 @@ def asked_positions(
     for name, positions in request.topics:
         known = topics.get(name)
         readable = may_read(name)
-        count = 0 if known is None else len(known.partitions)
+        count = 0 if known is None or not readable else len(known.partitions)
+        topic_id = None if known is None else known.topic_id
         for number, offset, leader_epoch, metadata in positions:
-            if not readable:
+            if 0 <= number < count and offset >= 0 and not metadata:
+                # By far the most, of which one request may name fifty thousand.
+                where = made(Partition, (name, topic_id, number))
+                asked[where] = made(CommittedOffset, (offset, leader_epoch, metadata, retention_ms))
+            elif not readable:
                 refused[name, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif known is None or not 0 <= number < count:
                 refused[name, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -128,6 +128,7 @@ class Tally:
     waiting: dict[str, int] = field(default_factory=dict)
     acknowledged: dict[str, int] = field(default_factory=dict)
     refusals: list[tuple[dict[str, int], Exception]] = field(default_factory=list)
+    has_more: bool = False
 
     def note(self, key: str, number: int) -> None:
         self.waiting[f"{self.lane}:{key}"] = number

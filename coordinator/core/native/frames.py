@@ -69,8 +69,13 @@ def commit_answer(correlation_id: int, judgement: Judgement) -> CommitOffsetsRes
     if not judgement.refused:
         return CommitOffsetsResponse(correlation_id=correlation_id, error_code=judgement.error)
     refused: dict[tuple[str, UUID], list[PartitionError]] = {}
+    last_name, last_id, errors = "", None, list[PartitionError]()
     for (name, topic_id, number), error in judgement.refused.items():
-        refused.setdefault((name, topic_id), []).append(PartitionError(number, int(error)))
+        if topic_id is not last_id or name != last_name:
+            # Mostly it is the one before; of an id the hash is computed in Python, each time.
+            last_name, last_id = name, topic_id
+            errors = refused.setdefault((name, topic_id), [])
+        errors.append(PartitionError(number, error))
     return CommitOffsetsResponse(
         correlation_id=correlation_id,
         error_code=judgement.error,

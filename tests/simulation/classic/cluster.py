@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 from uuid import UUID
 
 from coordinator import cluster_view
+from coordinator.commits import Commit
 from coordinator.core.draft import GroupDecision
 from coordinator.core.events import ClassicRequest, GroupEvent, Waiter
 from coordinator.core.memory import ClassicMemory, GroupState
@@ -93,6 +94,8 @@ class KafkaNode(Node):
         """Whoever waits for what will not be decided any more is told, at once."""
         groups, service = self.groups, self.service
         drop, refuse, give_up = groups.drop, groups.refuse, service.give_up
+        commits = service._commits
+        add = commits.add
 
         def dropped(key: str) -> None:
             state = groups.states.get(key)
@@ -106,6 +109,10 @@ class KafkaNode(Node):
             asked = {event.waiter for event in events if isinstance(event, ClassicRequest)}
             self.world.forbid(asked & self._waited_for(), "a turn came to nothing, and who asked waits on")
 
+        def queued(commit: Commit) -> bool:
+            self.cluster.ledger.queued(commit)
+            return add(commit)
+
         async def gave_up(new_owner: str | None) -> None:
             await give_up(new_owner)
             self.world.forbid(self._waited_for(), "the shard is another's, and somebody waits on here")
@@ -114,6 +121,7 @@ class KafkaNode(Node):
             (groups, "drop", dropped),
             (groups, "refuse", refused),
             (service, "give_up", gave_up),
+            (commits, "add", queued),
         ):
             setattr(owner, name, watched)
 

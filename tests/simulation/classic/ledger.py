@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coordinator.classic_commits import Committed
+from coordinator.commits import Commit
 from coordinator.core.events import ConnectionId, GroupDeletion, OffsetDeletion, TopicsDeleted
 from coordinator.core.offsets import NO_OFFSET, Judgement
 from coordinator.store_offsets import GroupOffsets, StoredOffset
@@ -54,6 +55,8 @@ class Claim:
     note: OffsetNote
     writes: int
     """How often its partition had been written when it was asked."""
+    queued: int = 0
+    """Its place among all that was to be judged, at whatever node; 0: its caller's turn was to come first."""
     written: bool = False
     refused: bool = False
 
@@ -69,7 +72,9 @@ class Ledger:
         self._newest: dict[tuple[ConnectionId, Partition], int] = {}
         self._written: dict[Partition, int] = {}
         self._writers: dict[Partition, list[ConnectionId]] = defaultdict(list)
-        self._numbers = 0
+        self._numbers = self._queued = 0
+        self._acknowledged: dict[Partition, int] = {}
+        self._handed_in: dict[Commit, list[Claim]] = {}
         self._open: dict[int, tuple[Seat, float, list[Claim]]] = {}
         self._committed_at: dict[Partition, float] = {}
         self._phase_at = 0.0
@@ -106,12 +111,24 @@ class Ledger:
         self._open[self._numbers] = seat, self.world.now, claims
         return claims
 
+    def handed_in(self, commit: Commit, claims: list[Claim]) -> None:
+        """It is in its caller's order."""
+        self._handed_in[commit] = claims
+
+    def queued(self, commit: Commit) -> None:
+        """It is to be judged behind all that other connections have had queued."""
+        self._queued += 1
+        for claim in self._handed_in.pop(commit, ()):
+            claim.queued = self._queued
+
     def answered(self, claims: Iterable[Claim], judgement: Judgement) -> None:
         """A node is about to answer it: what it says is durable is, what it refuses never will be."""
         for claim in claims:
             self._open.pop(claim.number, None)
             if judgement.error is ErrorCode.NONE:
                 self.acknowledged += 1
+                newest = max(self._acknowledged.get(claim.partition, 0), claim.queued)
+                self._acknowledged[claim.partition] = newest
                 overtaken = claim.number < self._written.get(claim.partition, 0) or self._was_beside(claim)
                 self.world.forbid(
                     not claim.written and not overtaken, f"{claim.text} is acknowledged and not stored"
@@ -167,6 +184,10 @@ class Ledger:
                 self.world.forbid(
                     claim is may[-1] and claim.number < self._newest.get(place, 0),
                     f"an older commit of {place} came after a newer",
+                )
+                self.world.forbid(
+                    claim is may[-1] and claim.queued < self._acknowledged.get(partition, 0),
+                    f"{claim.text} is written over a newer that was acknowledged",
                 )
                 self._newest[place] = claim.number
                 claim.written = True

@@ -123,6 +123,7 @@ class Seat:
             stated=Stated.of(positions),
             answer=answer,
         )
+        ledger.handed_in(said, claims)
         if not service.commit(said):
             self._back(told, ErrorCode.NOT_COORDINATOR)
 

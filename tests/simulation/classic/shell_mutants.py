@@ -31,6 +31,7 @@ from tests.unit.coordinator import test_a_takeover_loads_each_group_once as take
 from tests.unit.coordinator import test_kafka_clients_commit_in_the_batch as batches
 from tests.unit.coordinator import test_kafka_clients_share_a_group as shares
 from tests.unit.coordinator import test_kafkas_tools_are_told_about_groups as told
+from tests.unit.coordinator import test_large_commits_are_judged_in_portions as portions
 from tests.unit.coordinator import test_old_offsets_are_looked_for as tools
 from tests.unit.coordinator import test_what_one_caller_says_keeps_its_order as orders
 from tests.unit.coordinator_core import test_a_removed_member_is_kept_out as kept_out
@@ -74,6 +75,20 @@ SEEN_BY_SEEDS = (
         "a heartbeat that is answered is not heard",
         (Patch(liveness.beaten, "state.classic.heard_at[member_id] = now", "pass"),),
         seeds=(1,),
+    ),
+    Mutant(
+        "another_caller_comes_first",
+        "of two commits of two callers the later is judged first",
+        (
+            Patch(
+                Commits.gather,
+                "commit = waiting.popleft()",
+                "if due > 1 and waiting[0].connection != waiting[1].connection:\n"
+                "            waiting[0], waiting[1] = waiting[1], waiting[0]\n"
+                "        commit = waiting.popleft()",
+            ),
+        ),
+        seeds=(0,),
     ),
     Mutant(
         "notes_are_lost",
@@ -217,6 +232,36 @@ def _awaited(test: Callable[..., Any], *arguments: Any) -> Test:
 
 
 SEEN_BY_A_TEST: tuple[tuple[Mutant, Test], ...] = (
+    (
+        Mutant(
+            "parked_commits_come_last",
+            "what waited for a load is judged behind what came since",
+            (
+                Patch(
+                    Commits.turned,
+                    "self._waiting.extendleft(reversed(parked))",
+                    "self._waiting.extend(parked)",
+                ),
+            ),
+        ),
+        _awaited(portions.test_what_waited_for_its_group_comes_before_what_came_since),
+    ),
+    (
+        Mutant(
+            "turns_come_between_portions",
+            "a turn is taken though more waited when the batch began",
+            (Patch(Stream._run_batch, "await self._freshness.wait()", "await self._run_jobs()"),),
+        ),
+        _awaited(portions.test_nobody_is_expelled_behind_a_large_commit_of_its_own_or_of_others),
+    ),
+    (
+        Mutant(
+            "portions_end_with_the_lane",
+            "of a batch that has begun the later portions are refused when the lane closes",
+            (Patch(Commits.turn_away, "len(waiting) - self._due", "len(waiting)"),),
+        ),
+        _awaited(portions.test_what_is_refused_because_the_lane_closes_is_what_no_batch_has_begun_with),
+    ),
     (
         Mutant(
             "reads_need_no_load",

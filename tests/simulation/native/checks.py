@@ -42,7 +42,7 @@ class Watched(Commit):
     """A commit, looked at when it is judged and when it is answered."""
 
     def __init__(self, commit: Commit, checks: Checks, truth: Truth, arrival: int) -> None:
-        super().__init__(commit.key, commit.connection)
+        super().__init__(commit.key, commit.connection, commit.partitions)
         self._commit, self._checks, self._truth, self._arrival = commit, checks, truth, arrival
 
     def judge(self, state: GroupState) -> Judgement:

@@ -82,6 +82,8 @@ class Node:
         if world.is_wordy:
             premises.speech = SlowSpeech(premises.callers, self.now, self)
         self.service = ShardService(int(LANE.rpartition("/")[2]), premises)
+        if world.commits_in_portions:
+            self.service._commits.portion = 1
         # Pages are no part of the simulation.
         self.service._waits.look = lambda *_: False  # type: ignore[method-assign]
         self.groups = self.service._groups

@@ -73,6 +73,7 @@ class World:
     def __init__(self, seed: int, settings: GroupSettings | None = None) -> None:
         self.chance = random.Random(seed)
         self.is_wordy = seed % 20 in WORDY
+        self.commits_in_portions = seed % 3 == 1
         self.now = 0.0
         mode = "eager" if self.chance.random() < 0.15 else "incremental"
         # Told by the seed alone, so that all other seeds play as they did before.

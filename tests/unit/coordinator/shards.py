@@ -306,7 +306,8 @@ class Shards:
 
     def commit(self, caller: Caller, key: str, positions: dict[Partition, Position]) -> None:
         """The caller commits; how it was judged is kept with it."""
-        commit = Asked(key, caller.id, partial(_judge, caller, positions), caller.judged.append)
+        judged = partial(_judge, caller, positions)
+        commit = Asked(key, caller.id, judged, caller.judged.append, len(positions))
         assert self.services[shard_of(key)].commit(commit)
 
 
@@ -319,8 +320,9 @@ class Asked(Commit):
         connection: ConnectionId,
         judged: Callable[[GroupState], Judgement],
         answered: Callable[[Judgement], None],
+        partitions: int = 1,
     ) -> None:
-        super().__init__(key, connection)
+        super().__init__(key, connection, partitions)
         self._judged, self._answered = judged, answered
 
     def judge(self, state: GroupState) -> Judgement:

@@ -151,3 +151,13 @@ async def test_who_waits_for_nothing_is_answered_at_once_while_others_wait() -> 
     assert stage.heard == [("ben", "said"), ("cleo", 1)]
     await stage.all_is_said(5)
     assert stage.heard[2:] == [("ann", "stop"), ("cleo", 2), ("cleo", 3)]
+
+
+async def test_of_answers_of_many_partitions_each_looks_at_the_clock() -> None:
+    stage = Stage("ann", ms=SLICE_MS)
+    ann = ConnectionId("ann")
+    for number in range(4):
+        stage.speech.answer(ann, lambda what: stage.heard.append((ann, what)), number, partitions=4_000)
+    assert stage.messages("ann") == [0], "the slice is over with the first"
+    await stage.all_is_said(4)
+    assert stage.messages("ann") == list(range(4))
