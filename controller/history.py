@@ -5,7 +5,7 @@ jumps from turn to turn by an index and never searches, however long the journal
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 from django.db import connection
 
-from controller.models import NO_LEADER, Partition, Topic
+from controller.models import NO_LEADER, Partition, Plan, Topic
 from muster.messages.link.rows import AlikePartitions
 
 CHANGES_WALKED = 100
@@ -154,6 +154,11 @@ def removals_since(name: str, moment: datetime) -> list[Removal]:
 def topics_there(names: Iterable[str]) -> dict[str, int]:
     """Those of these names that some topic has now, each with the number of its partitions."""
     return dict(Topic.objects.filter(name__in=set(names)).values_list("name", "partition_count"))
+
+
+def plans_there(ids: Collection[UUID]) -> set[UUID]:
+    """Those of these plans that are kept."""
+    return set(Plan.objects.filter(id__in=ids).values_list("id", flat=True)) if ids else set()
 
 
 def begins() -> datetime | None:

@@ -24,7 +24,6 @@ from access.filters import (
 from access.grants import Operation
 from access.pages import needs
 from controller import history, standing
-from controller.models import Plan
 from groups.queries import groups_named
 from web import journal_rows
 from web.journal_rows import JOURNAL, KINDS, Page, Turn, Wanted
@@ -119,7 +118,7 @@ def _there(request: HttpRequest, page: Page) -> dict[str, Container[Any]]:
         "topics": topics,
         "brokers": {row.broker.broker_id for row in standing.of(request).brokers},
         "partitions": {one.name for one in changed if one.number < topics.get(one.topic, 0)},
-        "plans": set(Plan.objects.filter(id__in=plans).values_list("id", flat=True)) if plans else (),
+        "plans": history.plans_there(plans),
         "requests": {
             deed.request
             for turn in page.turns
