@@ -8,6 +8,7 @@ from broker.core.refused_batches import SENT_AGAIN, RefusedBatches
 from broker.core.replica_log import PartitionKey
 from broker.deadlines import Deadlines
 from broker.hosted import HostedPartition
+from broker.log.accepting import MOST_BLAMED
 from broker.log.outcomes import AppendRefused, StorageFailed
 from broker.replicas import DataPlane
 from kafkaserver.callers import KafkaCaller, caller_of
@@ -78,6 +79,11 @@ class _Outcome:
         self.text = text
         self.wrong_records = wrong_records
         self.base_offset = _NO_OFFSET
+
+    def blame_no_more_than(self, number: int) -> int:
+        """How many records it blames: a request may hold hundreds of such batches, and be kept long."""
+        self.wrong_records = self.wrong_records[: max(number, 0)]
+        return len(self.wrong_records)
 
     def wait(self, parked: "_ParkedProduce", hosted: HostedPartition, next_offset: int) -> None:
         """Tell `parked` when all below `next_offset` is committed."""
@@ -210,6 +216,7 @@ class ProduceHandler:
             reply.throttle(throttle_ms)
         outcomes: list[_Outcome] = []
         waiting: list[tuple[HostedPartition, int, _Outcome]] = []
+        blamed = 0
         enough_at = after(self._plane.clock(), LOOKED_INTO_MS) if len(request.parts) > 1 else None
         for records in request.parts:
             outcome = _Outcome(records.topic, records.partition)
@@ -226,8 +233,10 @@ class ProduceHandler:
                 next_offset = self._append(hosted, records, outcome, reply)
                 if next_offset > hosted.replica.high_watermark:
                     waiting.append((hosted, next_offset, outcome))
-            if outcome.error_code in SENT_AGAIN:
-                self._note_refused(records, reply.peer, outcome.error_code)
+            if outcome.error_code is not _NONE:
+                blamed = outcome.blame_no_more_than(MOST_BLAMED - blamed) + blamed
+                if outcome.error_code in SENT_AGAIN:
+                    self._note_refused(records, reply.peer, outcome.error_code)
         if request.acks == 0:
             self._answer_nobody(outcomes, reply)
         elif waiting and request.acks == ALL_IN_SYNC:

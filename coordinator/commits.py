@@ -34,9 +34,9 @@ log = structlog.get_logger(__name__)
 Row = tuple[str, Partition]
 
 PORTION: Final = 4_000
-"""Partitions, of which a commit names one at least; the last commit that begins below comes whole. To judge
-one and to note it takes one to three microseconds, a commit of a single one four. In partitions, not in time:
-what is run faster than life decides the same.
+"""Partitions, of which a commit names one at least; the last commit that begins below comes whole, as does
+each of a Kafka client. To judge one and to note it takes one to three microseconds, a commit of a single one
+four. In partitions, not in time: what is run faster than life decides the same.
 """
 
 _NO_NOTES: Mapping[Partition, OffsetNote] = {}
@@ -176,15 +176,21 @@ class Commits:
         waiting, left = self._waiting, self.portion
         due = self._due or len(waiting)
         states, parked = self._groups.states, self._parked
-        while due and left > 0:
-            commit = waiting.popleft()
-            due -= 1
-            left -= commit.partitions
-            state = states.get(commit.key)
-            if state is None or commit.key in parked:
-                self._park(commit)
-            else:
-                self._judge(commit, state, batch)
+        try:
+            while due and left > 0:
+                commit = waiting.popleft()
+                due -= 1
+                left -= commit.partitions
+                state = states.get(commit.key)
+                if state is None or commit.key in parked:
+                    self._park(commit)
+                else:
+                    self._judge(commit, state, batch)
+        except Exception:
+            # A mistake of ours: nobody would ask for the rest of this batch again.
+            self._due, rest = 0, [waiting.popleft() for _ in range(due)]
+            self._refuse(rest, ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise
         self._due = due
         if batch.heard:
             self._live(batch.heard)

@@ -217,7 +217,7 @@ class MetadataAnswer:
         """About how much is to be written: topics, and partitions where many may be told."""
         if self._asked is None:
             return sum(1 + len(topic.partitions) for topic in self.view.topics.values())
-        known = (self.view.topics.get(asked.name or "") for asked in self._asked)
+        known = map(self._found, self._asked)
         return sum(1 + (len(topic.partitions) if topic is not None else 0) for topic in known)
 
     def whole(self) -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker import compactor
+from broker import compactor, handlers_produce
 from broker.fetch_answers import records_of
 from broker.log import accepting
 from broker.log.compaction import Task
@@ -160,6 +160,8 @@ async def test_who_produces_is_told_which_records_have_no_key(
         assert await blamed(8) == await blamed(9) == [1, 3, 4]
         monkeypatch.setattr(accepting, "MOST_BLAMED", 2)
         assert await blamed(12) == [1, 3]
+        monkeypatch.setattr(handlers_produce, "MOST_BLAMED", 1)
+        assert await blamed(12) == [1]
 
 
 async def test_a_batch_of_more_records_than_the_loop_may_be_held_for_is_to_be_split(

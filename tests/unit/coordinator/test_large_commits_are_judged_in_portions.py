@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from msgspec import structs
 
 from coordinator.classic_commits import ClassicCommit, Committed, Stated
-from coordinator.commits import Commits
+from coordinator.commits import Commit, Commits
 from coordinator.core.events import ConnectionId
 from coordinator.core.memory import ClassicSession, GroupState
 from coordinator.core.offsets import Judgement
@@ -138,6 +140,30 @@ async def test_what_comes_while_portions_are_written_has_the_next_batch() -> Non
         clients.commit("late", {orders(0): 7})
         shards.store.gate.set()
         await eventually(lambda: len(clients.answers) == 7)
+        assert shards.rows(KEY).offsets[orders(0)] == 7
+
+
+async def test_a_mistake_of_ours_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Shards([OUTSIDE]) as shards:
+        _, clients = await serving(shards)
+        await clients.hold_the_database()
+        judge = Commits._judge
+
+        def failing(commits: Commits, commit: Commit, *more: Any) -> None:
+            if len(clients.answers) == 3:
+                raise RuntimeError("the test says so")
+            judge(commits, commit, *more)
+
+        monkeypatch.setattr(Commits, "_judge", failing)
+        for number in range(5):
+            clients.commit(f"c-{number}", large(number))
+        shards.store.gate.set()
+        await eventually(lambda: len(clients.answers) == 5)
+        told = {name: clients.answers.get(name) for name in ("c-1", "c-2", "c-3", "c-4")}
+        lost, unknown = None, ErrorCode.UNKNOWN_SERVER_ERROR
+        assert told == {"c-1": ErrorCode.NONE, "c-2": lost, "c-3": unknown, "c-4": unknown}
+        clients.commit("late", {orders(0): 7})
+        await eventually(lambda: "late" in clients.answers)
         assert shards.rows(KEY).offsets[orders(0)] == 7
 
 

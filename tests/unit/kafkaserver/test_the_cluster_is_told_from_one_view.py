@@ -62,6 +62,10 @@ def _metadata(version: int, topics: list[dict[str, Any]] | None) -> Any:
 
 
 def _answered(view: MetadataView, version: int, topics: list[dict[str, Any]] | None) -> bytes:
+    return _asked_of(view, version, topics).whole()[4:]
+
+
+def _asked_of(view: MetadataView, version: int, topics: list[dict[str, Any]] | None) -> MetadataAnswer:
     shape = request_class(ApiKey.METADATA, version)
     topic = part(shape, "MetadataRequestTopic")
     asked = None if topics is None else tuple(build(topic, **given) for given in topics)
@@ -72,7 +76,7 @@ def _answered(view: MetadataView, version: int, topics: list[dict[str, Any]] | N
         include_topic_authorized_operations=False,
     )
     frame = memoryview(encode_request(ApiKey.METADATA, version, 1, "ann", body)[4:])
-    return MetadataAnswer(view, read_request_header(frame), frame).whole()[4:]
+    return MetadataAnswer(view, read_request_header(frame), frame)
 
 
 @pytest.mark.parametrize("version", range(13))
@@ -177,6 +181,12 @@ def test_a_name_that_no_topic_can_have_is_refused_as_such(version: int, name: st
 def test_a_name_that_a_topic_could_have_is_that_of_an_unknown_one(name: str) -> None:
     (topic,) = _metadata(9, [{"name": name, "topic_id": None}]).topics
     assert int(topic.error_code) == 3
+
+
+def test_what_is_asked_by_id_is_as_large_as_the_topic_that_has_it() -> None:
+    """By an id beside another's name a hundred thousand partitions counted as one."""
+    assert _asked_of(VIEW, 12, [{"name": "clicks", "topic_id": ORDERS}]).size == 3
+    assert _asked_of(VIEW, 12, [{"name": None, "topic_id": ORDERS}]).size == 3
 
 
 def test_topics_are_found_by_id() -> None:
