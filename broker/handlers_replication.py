@@ -16,6 +16,7 @@ from broker.core.replica_log import EpochEnd, PartitionKey
 from broker.core.throttling import Bucket, room, take
 from broker.fetch_answers import RESPONSE_BYTES, Answer, look_for_damage, records_of, refused
 from broker.hosted import HostedPartition
+from broker.patience import Patience
 from broker.replicas import DataPlane
 from broker.wakeups import WakeUps
 from kafkaserver.replies import Reply
@@ -131,7 +132,7 @@ class FollowerSession:
         self._parked: tuple[RequestHeader, Reply, int, int] | None = None
         self.is_parked = False
         """A fetch waits for news."""
-        self._timer: asyncio.TimerHandle | None = None
+        self.patience = Patience(self._answer_parked)
         self._room_timer: asyncio.TimerHandle | None = None
         """Looks again when there is room for what is throttled."""
         self._is_woken = False
@@ -146,6 +147,7 @@ class FollowerSession:
         moved = self._move(request.topics)
         unstored = self._unstored(moved)
         now = self._fetched_at = self._plane.clock()
+        self.patience.asked(((one.key, one.asked.leader_epoch) for one in moved), now)
         self._judge(moved, now)
         self._look_for_damage(unstored)
         if now >= after(self._judged_all_at, WHOLE_PASS_MS):
@@ -159,7 +161,7 @@ class FollowerSession:
                 return
             self._unread(answers)
         self._parked, self.is_parked = (header, reply, max_bytes, request.min_bytes), True
-        self._timer = asyncio.get_running_loop().call_later(request.max_wait_ms / 1000, self._answer_parked)
+        self.patience.begin(request.max_wait_ms)
 
     def _move(self, topics: Iterable[AskedTopic]) -> list[Followed]:
         moved = []
@@ -211,8 +213,7 @@ class FollowerSession:
         for _, topic_id, partitions in topics:
             for partition in partitions:
                 key = PartitionKey(topic_id, partition)
-                followed = self._followed.pop(key, None)
-                if followed is None:
+                if (followed := self._followed.pop(key, None)) is None:
                     continue
                 if (offset := self._sent.pop(followed, None)) is not None:
                     self._left_unstored[key] = offset
@@ -368,7 +369,9 @@ class FollowerSession:
     ) -> Answer:
         asked, verdict = followed.asked, followed.verdict
         if hosted is None:
-            return refused(asked.partition, self._why_not_here(followed.key))
+            known = followed.key.topic_id in self._plane.view.names_by_id
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_ID
+            return refused(asked.partition, error)
         if isinstance(verdict, EpochEnd):
             return refused(asked.partition, ErrorCode.NONE)._replace(
                 diverging=Diverging(verdict.epoch, verdict.end_offset),
@@ -380,10 +383,6 @@ class FollowerSession:
         if answer.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
             look_for_damage(hosted, asked.offset, self._plane.staying)
         return answer
-
-    def _why_not_here(self, key: PartitionKey) -> ErrorCode:
-        known = key.topic_id in self._plane.view.names_by_id
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_ID
 
     def _unread(self, answers: dict[Followed, Answer]) -> None:
         """These were not sent after all."""
@@ -425,9 +424,7 @@ class FollowerSession:
 
     def _unpark(self) -> None:
         self._parked, self.is_parked = None, False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.patience.end()
 
     def close(self) -> None:
         """The follower is gone or has begun another session."""
@@ -454,6 +451,7 @@ class ReplicaFetchHandler:
         self._wake_ups = wake_ups
         self._sessions: dict[int, FollowerSession] = {}
         self._last_session_id = NO_SESSION
+        plane.on_leading = self._await_followers
 
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Answer or park. Raises MalformedFrame, UnsupportedRequest for a fetch without a broker epoch."""
@@ -467,6 +465,12 @@ class ReplicaFetchHandler:
             self._begin(request.replica_id, request.session_epoch).fetch(header, request, reply)
         else:
             self._sessions[request.replica_id].fetch(header, request, reply)
+
+    def _await_followers(self, hosted: HostedPartition) -> None:
+        row, now = hosted.replica.row, self._plane.clock()
+        for follower in row.assigned if row is not None else ():
+            if follower in self._sessions and follower in self._plane.live:
+                self._sessions[follower].patience.expect(hosted.key, hosted.replica.leader_epoch, now)
 
     def _refusal(self, request: FetchRequest, reply: Reply) -> ErrorCode:
         """Why the whole fetch is refused; its turn is taken if it is not."""

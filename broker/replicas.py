@@ -72,6 +72,8 @@ class DataPlane:
         """Of every registered broker: no fetch of a follower states another."""
         self.on_may_grow: ProposalHook = _nobody_hears
         """Called when a follower's fetch would let it into the ISR."""
+        self.on_leading: ProposalHook = _nobody_hears
+        """Called when this broker begins to lead, or in a new epoch."""
         self.on_trouble: Callable[[], None] = _nobody_hears
         """Called when `troubles` has news: somebody else should lead, or this broker may again."""
         self.troubles = Troubles()
@@ -285,8 +287,10 @@ class DataPlane:
         if outcome is Obeyed.NEW_LEADER:
             self.led_epochs.look(hosted.key, hosted.replica)
             hosted.leadership_changed()
+            if hosted.replica.leads:
+                self.on_leading(hosted)
             # Where somebody else took over, a follower stores what it can, and may lead again.
-            if not hosted.replica.leads and self.troubles.empty(hosted.key):
+            elif self.troubles.empty(hosted.key):
                 self.on_trouble()
         hosted.row_changed()
 

@@ -1,7 +1,8 @@
 """This room follows: one connection and one incremental fetch per peer, over the replication listeners.
 
 Rules: replication.md section 5. An answer is taken over only if it answers the leader epoch and the offset
-at which the log still stands; a partition that a peer refuses rests for `replica.fetch.backoff.ms`.
+at which the log still stands; a partition that a peer refuses rests for `replica.fetch.backoff.ms`, for less
+where the peer may not know yet that it leads.
 """
 
 import asyncio
@@ -42,8 +43,19 @@ log = structlog.get_logger(__name__)
 CONNECT_TIMEOUT_S: Final = 2.0
 MOST_DOUBLINGS: Final = 5
 """Of `replica.fetch.backoff.ms`, for a partition whose answers cannot be stored."""
+FIRST_REST_MS: Final = 20
+"""Where a leader may not know yet that it leads; doubled each time up to `replica.fetch.backoff.ms`."""
 MOST_ASKED: Final = 0x7FFFFFFF
 """Questions are numbered by 31 bits."""
+
+_NOT_YET: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""What one of two brokers says, or hears, that the controller has not told of a new leader epoch yet."""
 
 
 class Replication:
@@ -158,6 +170,8 @@ class PeerFetcher:
         self._last_failure = ""
         self._refusals: dict[PartitionKey, tuple[str, int]] = {}
         """Partitions whose last answer could not be stored: why, and how often in a row."""
+        self._too_early: dict[PartitionKey, int] = {}
+        """How often in a row the peer said that it does not lead a partition in this epoch."""
         self.bytes_fetched = 0
         self.answers = 0
 
@@ -182,6 +196,7 @@ class PeerFetcher:
         if position is None:
             self._wanted.pop(key, None)
             self._refusals.pop(key, None)
+            self._too_early.pop(key, None)
         else:
             if not self._wanted:
                 self._has_work.set()
@@ -321,8 +336,9 @@ class PeerFetcher:
             return
         self._refusals.pop(key, None)
         if not fits:
-            self._rest(key)
+            self._rest_for(key, self._rest_s(key, answer.error))
         else:
+            self._too_early.pop(key, None)
             self._go_on_if_paid(key, len(answer.records or b""))
 
     def _go_on_if_paid(self, key: PartitionKey, size_bytes: int) -> None:
@@ -354,14 +370,21 @@ class PeerFetcher:
         self._refusals[key] = (reason, times + 1)
         return times
 
-    def _rest(self, key: PartitionKey, times: int = 0) -> None:
-        """Leave the partition out of the session for a while: its error would end each long poll at once.
-
-        For twice as long each time that it could not be stored before.
-        """
+    def _rest(self, key: PartitionKey, times: int) -> None:
+        """For twice as long each time that it could not be stored before."""
         self._rest_for(key, self._settings.replica_fetch_backoff_ms / 1000 * 2 ** min(times, MOST_DOUBLINGS))
 
+    def _rest_s(self, key: PartitionKey, error: int) -> float:
+        """How long to rest behind a refusal: a moment at first, where one of both may know more very soon."""
+        longest_ms = self._settings.replica_fetch_backoff_ms
+        if error not in _NOT_YET:
+            return longest_ms / 1000
+        times = self._too_early.get(key, 0)
+        self._too_early[key] = times + 1
+        return early_rest_ms(times, longest_ms) / 1000
+
     def _rest_for(self, key: PartitionKey, delay_s: float) -> None:
+        """Leave the partition out of the session for a while: its error would end each long poll at once."""
         if key not in self._wanted or self._session is None:
             return
         self._session.move(key, None)
@@ -371,6 +394,11 @@ class PeerFetcher:
     def _resume(self, key: PartitionKey) -> None:
         self._resting.pop(key, None)
         self._go_on_if_paid(key, 0)
+
+
+def early_rest_ms(times: int, longest_ms: int) -> int:
+    """How long a partition rests whose peer was asked too early, as it was `times` in a row before."""
+    return min(FIRST_REST_MS << min(times, MOST_DOUBLINGS), longest_ms)
 
 
 def foresee_cuts(plane: DataPlane, answers: Iterable[FetchedAnswer]) -> None:
