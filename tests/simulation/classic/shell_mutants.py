@@ -84,8 +84,8 @@ SEEN_BY_SEEDS = (
                 Commits.gather,
                 "commit = waiting.popleft()",
                 "if due > 1 and waiting[0].connection != waiting[1].connection:\n"
-                "            waiting[0], waiting[1] = waiting[1], waiting[0]\n"
-                "        commit = waiting.popleft()",
+                "                waiting[0], waiting[1] = waiting[1], waiting[0]\n"
+                "            commit = waiting.popleft()",
             ),
         ),
         seeds=(0,),
