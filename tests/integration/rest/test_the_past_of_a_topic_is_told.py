@@ -48,9 +48,9 @@ def test_a_topic_that_was_deleted_since_is_told_as_it_was(viewer: Caller) -> Non
 
 def test_the_partitions_of_a_moment_follow_each_other_page_by_page(viewer: Caller) -> None:
     cast.add_topic("orders", 5, [(1,)])
-    seen, cursor = [], ""
+    seen, cursor, moment = [], "", at(0)
     while True:
-        page = viewer.get(f"topics/orders/history?as_of={at(0)}&limit=2{cursor}").json()
+        page = viewer.get(f"topics/orders/history?as_of={moment}&limit=2{cursor}").json()
         seen += [row["partition"] for row in page["items"]]
         if not page["next"]:
             break
