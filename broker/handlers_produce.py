@@ -29,8 +29,8 @@ LONGEST_TIMEOUT_MS = 300_000
 """No produce is parked for longer, whatever was asked."""
 
 LOOKED_INTO_MS: Final = 500
-"""For so long one request may have the keys of its records looked at, which holds the loop: for one batch
-up to a fifth of a second (`broker.log.accepting`), and a request may hold a hundred of them."""
+"""For so long one request may have its batches opened, for their keys or to compress them anew, which holds
+the loop: for one up to a fifth of a second (`broker.log.accepting`), and a request may hold a hundred."""
 
 _ZSTD_SINCE: Final = 7
 """Of Produce: who speaks an earlier version is not to know of it, nor are who reads beside it (KIP-110)."""
@@ -227,7 +227,7 @@ class ProduceHandler:
             elif header.api_version < _ZSTD_SINCE and _is_zstd(records):
                 text = f"zstd is not for Produce below version {_ZSTD_SINCE}"
                 outcome.refuse(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, text)
-            elif enough_at is not None and hosted.log.settings.compacts and self._plane.clock() > enough_at:
+            elif enough_at is not None and hosted.log.settings.opens and self._plane.clock() > enough_at:
                 outcome.refuse(ErrorCode.NOT_ENOUGH_REPLICAS, "the request holds too many records at once")
             else:
                 next_offset = self._append(hosted, records, outcome, reply)

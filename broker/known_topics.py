@@ -14,6 +14,7 @@ from muster.kernel.config_kinds import FLAG, Ratio, SomeOf, WholeNumber, words_o
 from muster.kernel.config_levels import Levels
 from muster.kernel.topic_configs import (
     CLEANUP_POLICY,
+    COMPRESSION_TYPE,
     DELETE_RETENTION_MS,
     FILE_DELETE_DELAY_MS,
     KEYS,
@@ -45,6 +46,7 @@ LOG_FIELDS: Final[Mapping[str, str]] = {
     RETENTION_MS: "retention_ms",
     RETENTION_BYTES: "retention_bytes",
     MAX_MESSAGE_BYTES: "max_message_bytes",
+    COMPRESSION_TYPE: "compression_type",
     TIMESTAMP_TYPE: "timestamp_type",
     TIMESTAMP_BEFORE_MAX_MS: "timestamp_before_max_ms",
     TIMESTAMP_AFTER_MAX_MS: "timestamp_after_max_ms",

@@ -5,9 +5,10 @@ from typing import Final, NamedTuple
 
 from broker.core.producers import Duplicate, Producers, Refused
 from broker.log.outcomes import AppendRefused, LogSettings
+from broker.log.recompressing import as_configured
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
-from muster.kafkawire.errors import CorruptBatch, KafkaWireError
+from muster.kafkawire.errors import CorruptBatch, KafkaWireError, RecordsTooLarge
 from muster.kafkawire.record_frames import NO_KEY, places, records_of
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.tuples import made
@@ -35,8 +36,8 @@ class Placed(NamedTuple):
     header: BatchHeader
 
 
-def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> BatchHeader:
-    """The header of the one batch of a Produce request for one partition.
+def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> tuple[memoryview, BatchHeader]:
+    """The one batch of a Produce request for one partition, compressed as its topic says, and its header.
 
     Raises AppendRefused unless every byte belongs to it. Kafka's own producers send one since version 3, and
     its broker refuses more; a frame of them would hold the loop for seconds. Only a checksum that does not
@@ -65,7 +66,7 @@ def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> Ba
         _judge_times(header, settings, now_ms)
     if settings.compacts:
         _require_keys(records, header)
-    return header
+    return as_configured(records, header, settings)
 
 
 def _judge_attributes(attributes: int) -> None:
@@ -133,6 +134,8 @@ def _require_keys(records: memoryview, header: BatchHeader) -> None:
                 without.append(number)
                 if len(without) == MOST_BLAMED:
                     break
+    except RecordsTooLarge as error:
+        raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except KafkaWireError as error:
         raise AppendRefused(ErrorCode.INVALID_RECORD, str(error)) from error
     if without:

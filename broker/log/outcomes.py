@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kafkaserver.outbox import FileRegion
+from muster.kafkawire import compression
 from muster.kafkawire.batches import BatchHeader
 from muster.kernel.error_codes import ErrorCode
 
@@ -33,6 +34,7 @@ class LogSettings:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = LARGEST
     min_cleanable_dirty_ratio: float = 0.5
+    compression_type: str = "producer"
     timestamp_type: str = "CreateTime"
     timestamp_before_max_ms: int = LARGEST
     timestamp_after_max_ms: int = 3600 * 1000
@@ -43,6 +45,8 @@ class LogSettings:
     """A segment of this age is closed: what is written is never compacted."""
     takes_append_time: bool = field(init=False, repr=False, compare=False)
     """A record's time is when it was stored, not when it was made."""
+    codec: int | None = field(init=False, repr=False, compare=False)
+    """How all records are compressed (KIP-98; 0: not at all); None: as their producer does it."""
 
     def __post_init__(self) -> None:
         compacts = COMPACT in self.cleanup_policy
@@ -50,6 +54,12 @@ class LogSettings:
         object.__setattr__(self, "compacts", compacts)
         object.__setattr__(self, "rolls_after_ms", rolls_after_ms)
         object.__setattr__(self, "takes_append_time", self.timestamp_type == LOG_APPEND_TIME)
+        object.__setattr__(self, "codec", compression.NAMES.get(self.compression_type))
+
+    @property
+    def opens(self) -> bool:
+        """Batches are looked into, which takes time."""
+        return self.compacts or self.codec is not None
 
     @property
     def deletes(self) -> bool:

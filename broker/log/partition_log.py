@@ -149,7 +149,7 @@ class PartitionLog:
         `records` must be writable: offset and epoch are stamped into it, outside the checksum.
         `is_sent_again`: it was refused here before. Raises AppendRefused, StorageFailed.
         """
-        header = from_producer(records, self.settings, now_ms)
+        records, header = from_producer(records, self.settings, now_ms)
         producers, is_whole = self.producers, not (is_sent_again or self.start_offset)
         if duplicate := in_sequence(header, producers, is_whole=is_whole):
             return Appended(duplicate.base_offset, duplicate.last_offset + 1, True, header=header)

@@ -167,16 +167,32 @@ def rewritten(
 
     Of one without records nothing is compressed, nor may its header say so: clients open what it names.
     """
-    made = bytearray(HEADER_BYTES + len(payload))
-    made[:HEADER_BYTES] = memoryview(batch)[:HEADER_BYTES]
-    made[HEADER_BYTES:] = payload
-    _SIZE.pack_into(made, 0, header.base_offset, len(made) - LENGTH_OVERHEAD_BYTES)
+    made = _with_payload(batch, header, payload)
     _PLACE.pack_into(made, _LARGEST_TIME_AT, max_timestamp_ms)
     _COUNT.pack_into(made, _COUNT_AT, count)
     if not count:
         _ATTRIBUTES.pack_into(made, _CRC_START, header.attributes & ~CODEC_BITS)
+    return bytes(_sealed(made))
+
+
+def recompressed(batch: Buffer, header: BatchHeader, payload: bytes | memoryview, codec: int) -> bytearray:
+    """The same batch whose records, `payload`, are compressed by `codec` (KIP-98; 0: not at all)."""
+    made = _with_payload(batch, header, payload)
+    _ATTRIBUTES.pack_into(made, _CRC_START, header.attributes & ~CODEC_BITS | codec)
+    return _sealed(made)
+
+
+def _with_payload(batch: Buffer, header: BatchHeader, payload: bytes | memoryview) -> bytearray:
+    made = bytearray(HEADER_BYTES + len(payload))
+    made[:HEADER_BYTES] = memoryview(batch)[:HEADER_BYTES]
+    made[HEADER_BYTES:] = payload
+    _SIZE.pack_into(made, 0, header.base_offset, len(made) - LENGTH_OVERHEAD_BYTES)
+    return made
+
+
+def _sealed(made: bytearray) -> bytearray:
     _CRC.pack_into(made, _CRC_AT, crc32c(memoryview(made)[_CRC_START:]))
-    return bytes(made)
+    return made
 
 
 def place(buffer: Buffer, start: int) -> tuple[int, int]:

@@ -25,5 +25,9 @@ class CorruptBatch(KafkaWireError):
     """A record batch whose checksum, size, magic or counts do not agree."""
 
 
+class RecordsTooLarge(CorruptBatch):
+    """The records of a batch are more, decompressed, than whoever opens them allows."""
+
+
 class UnsupportedCompression(KafkaWireError):
     """A record batch is compressed with a codec for which no library is installed."""

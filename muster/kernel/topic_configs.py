@@ -111,9 +111,10 @@ _ALL: Final = (
     ConfigKey(
         COMPRESSION_TYPE,
         "compression.type",
-        OneOf(("producer",)),
+        OneOf(("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
         "producer",
-        "Batches are stored as the producer compressed them; brokers compress nothing anew.",
+        "How batches are stored: as the producer compressed them, or by this codec, for which the leader"
+        " opens those that come otherwise.",
     ),
     ConfigKey(
         DELETE_RETENTION_MS,

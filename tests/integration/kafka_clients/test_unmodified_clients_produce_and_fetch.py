@@ -15,6 +15,8 @@ from aiokafka import TopicPartition as AiokafkaPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka import admin as librdkafka
 
+from muster.kafkawire.batches import headers
+from muster.kafkawire.compression import NAMES
 from tests.benchmarks.free_ports import free_port
 
 with warnings.catch_warnings():
@@ -35,7 +37,7 @@ class BrokerProcess:
     """A broker as a process of its own, on one port and one folder over all its lives."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._port = free_port()
         self._process: subprocess.Popen[str] | None = None
 
@@ -46,7 +48,7 @@ class BrokerProcess:
     def start(self) -> None:
         module = "tests.benchmarks.produce_consume_broker"
         topics = [f"{topic}:{PARTITIONS}" for topic in TOPICS]
-        command = [sys.executable, "-m", module, str(self._folder), *topics]
+        command = [sys.executable, "-m", module, str(self.folder), *topics]
         environment = {**os.environ, "MUSTER_LONE_BROKER_PORT": str(self._port)}
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
@@ -167,6 +169,27 @@ def test_librdkafkas_admin_creates_a_topic_with_configs_and_lists_offsets(broker
     # In an empty log no record has the largest timestamp.
     for spec, offset in ((specs.earliest(), 0), (specs.latest(), 0), (specs.max_timestamp(), -1)):
         assert admin.list_offsets({partition: spec})[partition].result(PATIENCE_S).offset == offset
+
+
+@pytest.mark.parametrize(("wanted", "sent"), [("zstd", "gzip"), ("gzip", "none"), ("uncompressed", "lz4")])
+def test_a_topics_codec_is_what_its_records_are_stored_in(
+    broker: BrokerProcess, wanted: str, sent: str
+) -> None:
+    names: Any = librdkafka
+    admin = names.AdminClient({"bootstrap.servers": broker.bootstrap})
+    topic = f"stored-{wanted}"
+    made = names.NewTopic(topic, PARTITIONS, 1, config={"compression.type": wanted})
+    admin.create_topics([made])[topic].result(PATIENCE_S)
+    failures: list[Any] = []
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "compression.type": sent}
+    )
+    _produced(producer, topic, range(1_000), failures)
+    assert producer.flush(PATIENCE_S) == 0
+    assert failures == []
+    assert _consumed(broker.bootstrap, topic, 1_000) == _expected(1_000)
+    stored = b"".join(path.read_bytes() for path in broker.folder.glob(f"**/{topic}-*/*.log"))
+    assert {header.codec for _, header in headers(stored)} == {NAMES[wanted]}
 
 
 def test_kafka_python(broker: BrokerProcess) -> None:
