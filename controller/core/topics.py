@@ -31,6 +31,8 @@ from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, Top
 FIRST_NODE_ID: Final = 10_001
 """Nodes are numbered from here, brokers below; clients are told of both."""
 
+METADATA_LOG: Final = "__cluster_metadata"
+
 NOBODY_IS_LIVE: Final = "no broker is live that is not cordoned"
 """Why there is no place for a replica that could lead."""
 
@@ -228,6 +230,9 @@ def check_name(name: str) -> None:
     """Raise Refused unless `name` can name a topic."""
     if not can_name_a_topic(name):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, WHAT_CAN_NAME_A_TOPIC)
+    if name == METADATA_LOG:
+        text = f"Kafka's tools take {METADATA_LOG} for the log of its controllers; choose another name"
+        raise Refused(ErrorCode.INVALID_REQUEST, text)
 
 
 def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
@@ -246,10 +251,10 @@ def counts(wanted: NewTopic, where: Sequence[Place], settings: ControllerSetting
     factor = (
         settings.default_replication_factor if wanted.replication_factor == -1 else wanted.replication_factor
     )
-    if partitions < 1:
-        raise Refused(ErrorCode.INVALID_PARTITIONS, "a topic has at least one partition")
     if factor < 1:
         raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, "a partition has at least one replica")
+    if partitions < 1:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, "a topic has at least one partition")
     require_places(factor, where)
     return partitions, factor
 

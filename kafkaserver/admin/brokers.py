@@ -50,9 +50,11 @@ class BrokerHandlers:
         reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
 
     def update_features(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """No feature has a level of its own here. Raises MalformedFrame."""
-        read_request(header, frame)
-        error, text = ErrorCode.INVALID_UPDATE_VERSION, NO_FEATURES
+        """No feature has a level of its own here: none is changed but none. Raises MalformedFrame."""
+        request = read_request(header, frame)
+        error, text = ErrorCode.NONE, None
+        if request.feature_updates:
+            error, text = ErrorCode.INVALID_UPDATE_VERSION, NO_FEATURES
         if not caller_of(reply).may_operate_the_cluster:
             error, text = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, NOT_AUTHORIZED
         shape = response_class(header.api_key, header.api_version)

@@ -52,6 +52,11 @@ def answer_of(cluster: Cluster, event: Heard) -> CreateTopicsAnswer:
         (NewTopic(name=".."), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (NewTopic(name="a" * 250), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (NewTopic(name="clicks/1"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (NewTopic(name="__cluster_metadata"), ErrorCode.INVALID_REQUEST),
+        (
+            NewTopic(name="clicks", partition_count=0, replication_factor=0),
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+        ),
         (NewTopic(name="orders"), ErrorCode.TOPIC_ALREADY_EXISTS),
         (NewTopic(name="clicks", partition_count=0), ErrorCode.INVALID_PARTITIONS),
         (NewTopic(name="clicks", partition_count=-2), ErrorCode.INVALID_PARTITIONS),

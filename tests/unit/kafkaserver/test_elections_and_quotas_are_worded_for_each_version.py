@@ -186,8 +186,13 @@ async def test_users_have_no_credentials_that_a_client_may_list() -> None:
 
 @pytest.mark.parametrize("version", versions(ApiKey.UPDATE_FEATURES))
 async def test_there_is_no_feature_to_change(version: int) -> None:
-    wanted = {"feature_updates": (), "validate_only": False}
-    answer = await asked(three_partitions(), ApiKey.UPDATE_FEATURES, version, OLGA, **wanted)
+    key = ApiKey.UPDATE_FEATURES
+    said = {"allow_downgrade": False} if version == 0 else {"upgrade_type": 1}
+    level = parts(key, version, "FeatureUpdateKey", feature="kraft.version", max_version_level=1, **said)
+    wanted = {"feature_updates": (level,), "validate_only": False}
+    answer = await asked(three_partitions(), key, version, OLGA, **wanted)
     assert int(answer.error_code) == 95 and "when they are upgraded" in answer.error_message
+    nothing = await asked(three_partitions(), key, version, OLGA, feature_updates=(), validate_only=False)
+    assert int(nothing.error_code) == 0
     answer = await asked(three_partitions(), ApiKey.UPDATE_FEATURES, version, VIEWER, **wanted)
     assert int(answer.error_code) == 31
