@@ -1,8 +1,10 @@
 """This room tests which partitions count as stalled: records waited a minute, and the commit did not move."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.postgres.functions import TransactionNow
 from django.db import connection
 
 from controller import store
@@ -26,6 +28,10 @@ def orders() -> Topic:
     cast.commit(group, topic, 0, 99, cast.ago(minutes=5))
     cast.reach(topic, 0, 100, cast.ago(minutes=2))
     return topic
+
+
+# However long the test takes, this is what statements compare with a minute before their own `now()`.
+OVER_A_MINUTE_AGO = TransactionNow() - timedelta(seconds=61)
 
 
 def commit_again(topic: Topic, offset: int) -> None:
@@ -64,7 +70,7 @@ def test_a_record_that_came_just_now_is_no_stall(orders: Topic) -> None:
     said.update(recent_high_watermark=100, recent_at=cast.ago(seconds=30))
     said.update(earlier_high_watermark=100, earlier_at=cast.ago(seconds=90))
     assert stalled() == []
-    said.update(recent_high_watermark=101, recent_at=cast.ago(seconds=61))
+    said.update(recent_high_watermark=101, recent_at=OVER_A_MINUTE_AGO)
     assert stalled() == FOUND
 
 
@@ -100,5 +106,5 @@ def test_the_controller_keeps_ends_of_a_minute_ago(orders: Topic) -> None:
     assert tell(110) == (110, 100, None)
     assert tell(120) == (120, 110, 100)
     assert tell(130) == (130, 110, 100)
-    said.update(recent_at=cast.ago(seconds=61))
+    said.update(recent_at=OVER_A_MINUTE_AGO)
     assert tell(140) == (140, 130, 110)
