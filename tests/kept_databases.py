@@ -10,6 +10,9 @@ from psycopg import Connection, connect, sql
 from standalone.postgres import OWNER, Postgres
 
 ENDS_WITHIN_MS = 10_000
+LIMITS = ("statement", "lock", "transaction", "idle_in_transaction_session", "idle_session")
+UNBOUNDED = " ".join(f"-c {limit}_timeout=0" for limit in LIMITS)
+"""A test may have bounded whatever is done in its database: to take that back takes as long as it takes."""
 PRISTINE, EMPTY = "template0", "muster_empty"
 """Nobody can look into PostgreSQL's own template, and few want a database without tables."""
 
@@ -102,7 +105,7 @@ class KeptDatabases:
             connection.execute(sql.SQL("TRUNCATE {} CASCADE").format(names))
 
     def _superuser(self, database: str = "postgres") -> Connection[tuple[str]]:
-        return connect(self._server.superuser_url(database), autocommit=True)
+        return connect(self._server.superuser_url(database), autocommit=True, options=UNBOUNDED)
 
 
 def copy_database(server: Postgres, name: str, *, template: str) -> None:

@@ -49,6 +49,8 @@ def test_a_statement_of_a_node_takes_its_time(bounded: str) -> None:
 def test_pages_and_workers_write_beside_each_other_whatever_is_the_default(bounded: str, role: str) -> None:
     settings = environment.database(bounded, role)
     stated = {name: settings["OPTIONS"][name] for name in ("options", "application_name")}
+    # Whoever asks here may be held up for a fifth of a second between two words.
+    stated["options"] += " -c idle_session_timeout=0"
     with psycopg.connect(bounded, **stated) as connection:
         assert shown("transaction_isolation", connection) == "read committed"
 
@@ -57,7 +59,7 @@ def test_who_listens_may_hear_nothing_for_long(bounded: str) -> None:
     with open_connection(bounded, "muster-test") as listener:
         listener.execute("LISTEN muster")
         assert list(listener.notifies(timeout=0.5)) == []
-        with psycopg.connect(bounded, autocommit=True) as somebody:
+        with open_connection(bounded, "muster-test-too") as somebody:
             somebody.execute("NOTIFY muster")
         (heard,) = listener.notifies(timeout=60, stop_after=1)
         assert heard.channel == "muster"
