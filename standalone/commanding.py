@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import sys
-import threading
 from abc import abstractmethod
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ from django.core.management.base import BaseCommand, CommandError
 from muster.kernel.environment import SettingError
 from standalone.belongings import DEMO
 from standalone.children import StartError
-from standalone.ending import EndRequested, do_not_disturb, end_with_parent, listen_for_the_end
+from standalone.ending import End, EndRequested, do_not_disturb, end_with_parent, listen_for_the_end
 from standalone.folder import lack_of_room, update_info
 from standalone.stack import Stack
 from standalone.supervision import NotRunning, State, Supervision
@@ -78,7 +77,7 @@ class InFrontCommand(StackCommand):
         """The stack to be, not started."""
 
     @abstractmethod
-    def run(self, stack: Stack, ended: threading.Event) -> None:
+    def run(self, stack: Stack, ended: End) -> None:
         """Start it and do the work; EndRequested may be raised anywhere in it."""
 
     def at_the_end(self) -> None:

@@ -8,6 +8,7 @@ import httpx
 
 from standalone.demo.evidence import Check
 from standalone.demo.rest import Rest, wait_until
+from standalone.ending import End
 
 COMPUTED_SECONDS = 60.0
 MOVED_SECONDS = 120.0
@@ -18,7 +19,7 @@ RATE_BYTES = 20_000_000
 class Drain(threading.Thread):
     """Proposes a plan that leaves nothing on `broker`, reviews it, approves it, runs it to its end."""
 
-    def __init__(self, rest: Rest, broker: int, ended: threading.Event, say: Callable[[str], None]) -> None:
+    def __init__(self, rest: Rest, broker: int, ended: End, say: Callable[[str], None]) -> None:
         super().__init__(name="drain", daemon=True)
         self._rest, self._broker, self._ended, self._say = rest, broker, ended, say
         self.problem = ""

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from standalone.demo.producing import Replay
 from standalone.demo.rest import Rest, wait_until
 from standalone.demo.story import elections_of
 from standalone.demo.summary import Account
+from standalone.ending import End
 from standalone.processes import ROOT
 from standalone.stack import Stack
 
@@ -59,7 +59,7 @@ class Road:
     stack: Stack
     wishes: Wishes
     say: Callable[[str], None]
-    ended: threading.Event
+    ended: End
     account: Account = field(default_factory=Account)
     drain: Drain | None = None
 

@@ -2,7 +2,6 @@
 
 import math
 import os
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from muster.kernel.environment import SettingError
 from standalone.belongings import DEMO
 from standalone.commanding import InFrontCommand
 from standalone.demo.road import BROKERS, Road, Wishes
+from standalone.ending import End
 from standalone.folder import remove
 from standalone.stack import Stack
 
@@ -34,7 +34,7 @@ class Command(InFrontCommand):
         self.began = time.monotonic()
         return Stack(home / DEMO, nodes=1, brokers=BROKERS, workers=1)
 
-    def run(self, stack: Stack, ended: threading.Event) -> None:
+    def run(self, stack: Stack, ended: End) -> None:
         # A replay begins with an empty log: what an earlier demo left here would be counted twice.
         remove(stack.home)
         stack.start(lambda line: self.say(f"1  {line}"))

@@ -1,7 +1,6 @@
 """This room is the command that runs a whole stack in front, until it is told to end."""
 
 import os
-import threading
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from django.core.management.base import CommandError
 from config import environment
 from standalone.children import StartError
 from standalone.commanding import InFrontCommand
+from standalone.ending import End
 from standalone.folder import lack_of_room
 from standalone.stack import Stack
 from standalone.supervision import NotRunning
@@ -45,7 +45,7 @@ class Command(InFrontCommand):
             port=told.number("PORT"),
         )
 
-    def run(self, stack: Stack, ended: threading.Event) -> None:
+    def run(self, stack: Stack, ended: End) -> None:
         stack.start(lambda line: self.say(f"up: {line}"))
         self.say(f"up: sign in, once within 10 minutes: {stack.login_url()}")
         self.say(f"up: another link: make login{stack.where}")

@@ -24,6 +24,29 @@ except EndRequested:
     do_not_disturb()
     print("ended in good order", flush=True)
 """
+WAITER_AT_EACH_MOMENT = """
+import os, signal, sys
+from standalone.ending import EndRequested, listen_for_the_end
+def is_broken_off(moment):
+    ended, passed = listen_for_the_end(), []
+    def ask(frame, event, what):
+        passed.append(event)
+        if len(passed) == moment:
+            os.kill(os.getpid(), signal.SIGTERM)
+    try:
+        sys.setprofile(ask)
+        ended.wait(0.01)
+        sys.setprofile(None)
+    except EndRequested:
+        sys.setprofile(None)
+        assert ended.is_set()
+        return True
+    return False
+moment = 1
+while is_broken_off(moment):
+    moment += 1
+print("broken off", moment > 1, flush=True)
+"""
 STARTER = """
 import os, signal, sys
 from pathlib import Path
@@ -65,6 +88,14 @@ def test_each_ending_is_an_orderly_one(number: signal.Signals) -> None:
     process.send_signal(number)
     assert process.communicate(timeout=LIMIT_S)[0] == "ended in good order\n"
     assert process.returncode == 0
+
+
+def test_the_end_is_heard_in_each_moment_of_waiting_for_it() -> None:
+    """Also where whoever waits has just taken a lock: `make up` looks each second whether all is well."""
+    done = subprocess.run(
+        [sys.executable, "-c", WAITER_AT_EACH_MOMENT], capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert (done.stdout, done.stderr) == ("broken off True\n", "")
 
 
 def test_a_hangup_that_was_to_be_ignored_is_ignored() -> None:

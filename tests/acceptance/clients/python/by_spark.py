@@ -3,6 +3,7 @@
 import signal
 import sys
 import threading
+import time
 
 from pyspark.sql import DataFrame
 
@@ -33,7 +34,9 @@ query = (
     .option("checkpointLocation", checkpoints)
     .start()
 )
-while not stopping.wait(0.2):
+# Nobody waits for the event: a handler that came just then, in the same thread, could not set it.
+while not stopping.is_set():
+    time.sleep(0.2)
     if not query.isActive:
         raise SystemExit(str(query.exception()))
 query.stop()
