@@ -15,7 +15,7 @@ from runtime.work_table import Offered
 from tests.conformance.counters import Counters
 from tests.conformance.databases import Breakable, BreakableMemory, BreakablePostgres
 
-BOUND_S = 10.0
+BOUND_S = 60.0
 
 
 @pytest.fixture(params=["memory", "postgres"])

@@ -17,7 +17,7 @@ from tests.conformance.counters import TABLES
 COMMITS = (b"COMMIT", b"WITH written AS")
 """What the end of a turn, and a batch, which is one statement, look like on their way."""
 
-BOUND_S = 10.0
+BOUND_S = 60.0
 LANES = ["coordinator/0", "coordinator/1", "coordinator/4"]
 
 

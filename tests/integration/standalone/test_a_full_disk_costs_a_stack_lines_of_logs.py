@@ -16,7 +16,7 @@ from standalone.processes import Child
 from standalone.supervision import Supervisor
 from tests.acceptance.small_disk import MIB, SmallDisk
 
-LIMIT_S = 20.0
+LIMIT_S = 120.0
 TALKER = """
 import sys, time
 for number in range(1_000_000):

@@ -17,7 +17,7 @@ from standalone import postgres
 from standalone.postgres import Postgres
 from standalone.redis import Redis
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 STARTER = """
 import sys, time
 from pathlib import Path

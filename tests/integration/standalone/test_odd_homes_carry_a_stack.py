@@ -15,7 +15,7 @@ from standalone.processes import Child
 from standalone.redis import Redis
 from standalone.supervision import Supervision, Supervisor, socket_path
 
-LIMIT_S = 20.0
+LIMIT_S = 120.0
 ODD = ['two words "quoted", é', "50% [of] it, all", "long" * 40]
 
 

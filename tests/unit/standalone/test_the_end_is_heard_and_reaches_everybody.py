@@ -12,7 +12,7 @@ import pytest
 
 from standalone.children import end, launch
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 WAITER = """
 import signal, sys
 from standalone.ending import EndRequested, do_not_disturb, listen_for_the_end
