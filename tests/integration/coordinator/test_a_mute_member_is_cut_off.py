@@ -10,7 +10,8 @@ from tests.integration.coordinator.member import ScriptedMember
 NewMember = Callable[..., ScriptedMember]
 
 EVERYTHING = (0, 1, 2, 3)
-SHORT_MS = 2_000
+SHORT_MS = 4_000
+"""Long enough to be given partitions and to commit before it is over."""
 LONGER_MS = 6_000
 """Between its end as a connection and the end of its session a third of this is left to come back in."""
 

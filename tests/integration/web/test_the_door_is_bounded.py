@@ -26,7 +26,6 @@ from standalone.postgres import Postgres
 from tests.integration.web.served import END_ALL, WebProcess, closed
 from web.desks import Busy, Desks, Message, Silent
 from web.doors import HttpDoor, refusal, unanswered
-from web.pulse import Pulse
 
 SCOPE: dict[str, Any] = {"type": "http", "path": "/", "headers": []}
 
@@ -384,39 +383,6 @@ def test_slow_work_on_a_database_that_answers_is_waited_for(monkeypatch: pytest.
         return said
 
     assert asyncio.run(story())[0]["status"] == 200 and asked == [1]
-
-
-def test_the_pulse_feels_a_frozen_backend_and_one_that_is_back(
-    fresh_database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As in the web process: the connection is kept.
-    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 60)
-
-    async def story() -> list[bool]:
-        pulse = Pulse()
-        felt = [await pulse.beats()]
-        (frozen,) = backends_of(fresh_database)
-        os.kill(frozen, signal.SIGSTOP)
-        try:
-            felt += [await pulse.beats(), await pulse.beats()]
-        finally:
-            os.kill(frozen, signal.SIGCONT)
-        async with asyncio.timeout(20):
-            while not await pulse.beats():
-                await asyncio.sleep(0.05)
-        await pulse.close()
-        return felt
-
-    assert asyncio.run(story()) == [True, False, False]
-
-
-def backends_of(url: str) -> list[int]:
-    """The process ids that serve this database, but for the asking one's."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        rows = connection.execute(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        ).fetchall()
-    return [pid for (pid,) in rows]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+"""This room tests whether the web process feels that its database answers nobody, and that it is back."""
+
+import asyncio
+import os
+import signal
+
+import psycopg
+import pytest
+from django.db import connections
+
+from web import pulse
+from web.pulse import Pulse
+
+
+def test_the_pulse_feels_a_frozen_backend_and_one_that_is_back(
+    fresh_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in the web process: the connection is kept.
+    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 60)
+    usual_ms = pulse.FELT_WITHIN_MS
+
+    async def story() -> list[bool]:
+        feeling = Pulse()
+        # Whoever is busy with other work connects later than anybody is waited for.
+        monkeypatch.setattr(pulse, "FELT_WITHIN_MS", 60_000)
+        felt = [await feeling.beats()]
+        monkeypatch.setattr(pulse, "FELT_WITHIN_MS", usual_ms)
+        (frozen,) = backends_of(fresh_database)
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            felt += [await feeling.beats(), await feeling.beats()]
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+        async with asyncio.timeout(20):
+            while not await feeling.beats():
+                await asyncio.sleep(0.05)
+        await feeling.close()
+        return felt
+
+    assert asyncio.run(story()) == [True, False, False]
+
+
+def backends_of(url: str) -> list[int]:
+    """The process ids that serve this database, but for the asking one's."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        ).fetchall()
+    return [pid for (pid,) in rows]
