@@ -133,9 +133,13 @@ class ClassicMemberAdded(Record, frozen=True, tag=True):
 
 
 class ClassicMemberChanged(Record, frozen=True, tag=True):
-    """A member joined with other protocols, timeouts or client. Its assignment is not stated, and stays."""
+    """A member joined with other protocols, timeouts or client. Its assignment is not stated, and stays.
+
+    `reason` is its own words, since version 8 of JoinGroup (KIP-800).
+    """
 
     member: ClassicMember
+    reason: str = ""
 
 
 class InstanceReplaced(Record, frozen=True, tag=True):

@@ -85,13 +85,13 @@ class ClassicDraft:
         self.record(records.ClassicMemberAdded(member))
         self._count(member, 1)
 
-    def change(self, member: ClassicMember) -> None:
-        """A member states this now; nothing is written if that is what it stated before."""
+    def change(self, member: ClassicMember, reason: str) -> None:
+        """A member states this now, in its own words why; nothing is written if it stated the same before."""
         before = self.member(member.member_id)
         if member == _stated(before):
             return
         self._count(before, -1)
-        self.record(records.ClassicMemberChanged(member))
+        self.record(records.ClassicMemberChanged(member, reason))
         self._count(member, 1)
 
     def replace_instance(self, old_member_id: str, member: ClassicMember) -> None:

@@ -104,6 +104,7 @@ class ClassicGroup:
         kind: str = "consumer",
         session_ms: int = SESSION_MS,
         rebalance_ms: int | None = None,
+        reason: str = "",
     ) -> Join:
         """A member joins again with what it stated last, but for what is said here."""
         before = self.rows.classic.members.get(member_id) if self.rows.classic else None
@@ -126,6 +127,7 @@ class ClassicGroup:
             rebalance_timeout_ms=rebalance_ms,
             must_know_id=knows_ids,
             answers_skip=skips,
+            reason=reason,
         )
 
     def syncing(

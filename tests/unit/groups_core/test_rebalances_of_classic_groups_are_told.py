@@ -83,6 +83,24 @@ def test_a_leader_that_joins_again_is_the_cause() -> None:
     assert (last.cause, last.detail) == ("member left", ben)
 
 
+def test_who_joins_again_says_why() -> None:
+    group = Told()
+    ann, ben = group.completed("a", "b")
+    group.assigned(a=[0], b=[1])
+    group.join(ben, protocols={"range": b"v2"}, reason="a rebalance that was scheduled")
+    group.join(ann, reason="the others do")
+    group.assigned(a=[0], b=[1])
+    group.join(ann, reason="topics have grown")
+    group.join(ben)
+    group.assigned(a=[0], b=[1])
+    last, before, _ = group.history
+    assert (before.cause, before.detail) == (
+        "member joined with other protocols: a rebalance that was scheduled",
+        ben,
+    )
+    assert last.cause == f"{ann} leads, and joined again: topics have grown"
+
+
 def test_a_static_member_that_comes_back_moves_nothing() -> None:
     group = Told()
     first = group.joining(instance="pod-0", client="a")
