@@ -79,19 +79,25 @@ class MetadataHandler:
     def handle(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
         """Answer what fits into one slice now, everything else beside the loop. Raises MalformedFrame.
 
-        An answer that would name a leader whose connection just broke waits for the election. Who asks again
-        for the same may know of a loss before this door does: it is given a moment to hear of it.
+        An answer that would name a leader whose connection just broke waits for the election, and one that
+        would tell of a new partition that nobody leads yet. Who asks again for the same may know of a loss
+        before this door does: it is given a moment to hear of it.
         """
         answer = MetadataAnswer(self._view(), header, frame, caller_of(reply))
         answer.lists_nodes = not (answer.is_by_name and self._finds_nodes(reply))
         may_wait = self._missed.may_wait and answer.size <= LOOKED_THROUGH
-        waits = may_wait and (answer.is_led_by(self._missed.lost) or self._is_again(answer, reply))
+        waits = may_wait and (self._is_too_early(answer) or self._is_again(answer, reply))
         newer = self._newer(reply)
         if waits or newer is not None or answer.size > AT_ONCE:
             self._later.start(reply, self._beside(answer, reply, newer, waits=waits), answer.size)
         else:
             self._list_fenced(answer)
             reply.send(answer.whole())
+
+    def _is_too_early(self, answer: "MetadataAnswer") -> bool:
+        """True if it would name a lost leader, or tell of partitions that nobody leads yet."""
+        missed = self._missed
+        return answer.is_led_by(missed.lost) or any(map(missed.may_soon_be_led, answer.never_led()))
 
     def _is_again(self, answer: "MetadataAnswer", reply: Reply) -> bool:
         """True if this connection has asked before for topics by name, and would be told of a leader now."""
@@ -110,19 +116,17 @@ class MetadataHandler:
         *,
         waits: bool,
     ) -> None:
-        """In slices, behind what brings a `newer` view, and once it names no lost leader any more if it
-        `waits` for that.
-        """
+        """In slices, behind what brings a `newer` view, and if it `waits`, once it is too early no more."""
 
-        def names_a_lost_leader() -> bool:
+        def is_too_early() -> bool:
             answer.view = self._view()
-            return answer.is_led_by(self._missed.lost)
+            return self._is_too_early(answer)
 
         if newer is not None:
             await newer()
             answer.view = self._view()
         if waits:
-            await self._missed.until_known(names_a_lost_leader)
+            await self._missed.until_known(is_too_early)
             answer.view = self._view()
         self._list_fenced(answer)
         topics: list[bytes] = []
@@ -181,6 +185,12 @@ class MetadataAnswer:
         return bool(alive) and any(
             known.leader in alive for topic in self._told() for known in topic.partitions
         )
+
+    def never_led(self) -> Iterator[TopicView]:
+        """The topics that are told of with a partition that never had a leader: nobody was ever in sync."""
+        for topic in self._told():
+            if any(one.leader == NOBODY and not one.in_sync for one in topic.partitions):
+                yield topic
 
     @property
     def _listed(self) -> Iterable[BrokerView]:

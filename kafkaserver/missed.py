@@ -1,4 +1,4 @@
-"""This room remembers whom a door has just lost, so that who asks for leaders is not told of the dead one.
+"""This room remembers whom a door has just lost, and which topics nobody leads yet: answers can wait.
 
 A client that loses its leader asks at once, before anybody can have been elected; told of the same leader it
 asks again only a second later (librdkafka). And a broker that it is told of no more it takes apart, with the
@@ -10,11 +10,13 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
+from uuid import UUID
 
-from kafkaserver.cluster_answers import BrokerView, MetadataView
+from kafkaserver.cluster_answers import BrokerView, MetadataView, TopicView
 
 WAIT_S: Final = 0.3
-"""So long an answer waits for another leader, counted from the loss: an election takes some milliseconds."""
+"""So long an answer waits for another leader, counted from the loss: an election takes some milliseconds. So
+long, too, for the first one of a partition, from when somebody first asked for it."""
 
 HEARD_WITHIN_S: Final = 0.02
 """A process that is killed loses its connections one after the other: so long until all have heard of it."""
@@ -30,11 +32,11 @@ MOST_WAITING: Final = 1_000
 """Answers of one door that wait; who comes beyond them is told what is known."""
 
 MOST_REMEMBERED: Final = 10_000
-"""Connections that have asked for topics by name."""
+"""Connections that have asked for topics by name; topics whose first leader somebody has waited for."""
 
 
 class MissedBrokers:
-    """Brokers whose connection to this process broke, and those that were fenced a moment ago."""
+    """Brokers whose connection to this process broke, those that were fenced a moment ago, and new topics."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock`: seconds that only rise."""
@@ -44,6 +46,7 @@ class MissedBrokers:
         self._view = MetadataView()
         self._news = asyncio.Event()
         self._held: dict[str, float] = {}
+        self._new: dict[tuple[UUID, int], float] = {}
         self.waiting = 0
         """Answers that wait now."""
 
@@ -100,16 +103,28 @@ class MissedBrokers:
         # Not from the last one on: who sends without waiting for answers would be held up for ever.
         return now - held_at < HEARD_WITHIN_S
 
-    async def until_known(self, names_a_lost_leader: Callable[[], bool]) -> None:
-        """Return as soon as it does not any more, which each new view may bring; at latest `WAIT_S` after
-        the last loss. If it does not yet, `HEARD_WITHIN_S` is waited for a loss.
+    def may_soon_be_led(self, topic: TopicView) -> bool:
+        """True of a topic with partitions that never had a leader, until `WAIT_S` after this was first asked.
+
+        It has one as soon as a worker has proposed it. Where it has none by then nobody lives who could lead.
+        """
+        now, key = self._clock(), (topic.topic_id, len(topic.partitions))
+        until = self._new.setdefault(key, now + WAIT_S)
+        if len(self._new) > MOST_REMEMBERED:
+            del self._new[next(iter(self._new))]
+        return until > now
+
+    async def until_known(self, is_too_early: Callable[[], bool]) -> None:
+        """Return as soon as it is not any more, which each new view may bring; at latest `WAIT_S` after the
+        last loss, or the first question for a new topic. If not, a loss is awaited for `HEARD_WITHIN_S`.
         """
         self.waiting += 1
         try:
-            if not names_a_lost_leader():
+            if not is_too_early():
                 await asyncio.sleep(HEARD_WITHIN_S)
-            async with asyncio.timeout(max(self._lost.values(), default=0.0) - self._clock()):
-                while names_a_lost_leader():
+            until = max((*self._lost.values(), *self._new.values()), default=0.0)
+            async with asyncio.timeout(until - self._clock()):
+                while is_too_early():
                     await self._news.wait()
         except TimeoutError:
             return
