@@ -6,6 +6,9 @@ from datetime import datetime, timedelta
 
 from groups.models import ClassicMember, ConsumerGroup, Phase
 
+CONSUMER = "consumer"
+"""The type that consumers say, in every client; a group that only commits has none."""
+
 _OPEN_PHASES = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
 
 
@@ -30,6 +33,11 @@ class ClassicFacts:
     def simple(self) -> bool:
         """Nobody ever joined: somebody commits offsets under this name, and assigns partitions by itself."""
         return not self.kind and not self.members
+
+    @property
+    def of_consumers(self) -> bool:
+        """Whether partitions are what its members share; Connect's workers share connectors and tasks."""
+        return self.kind in ("", CONSUMER)
 
 
 def facts_of(group: ConsumerGroup, members: Sequence[ClassicMember]) -> ClassicFacts:

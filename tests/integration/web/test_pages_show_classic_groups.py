@@ -157,8 +157,25 @@ def test_what_other_members_are_given_stays_theirs(viewer: Client) -> None:
     classic_cast.add_member(group, "worker-1", said=b"\xff\x00\xff", strategies=("sessioned",))
     page = text(viewer, "/groups/workers/")
     assert "What members of the type connect are given is known to themselves alone." in page
-    assert "worker-1 N/A" in page
+    assert "worker-1 N/A N/A" in page, "neither partitions nor lag"
+    assert "Lag is counted from" not in page
+    assert "Members of the type connect read no topic under this name, so there is no lag." in page
+    assert "A sink connector commits as a group of its own, connect-NAME" in page
     assert "classic connect" in text(viewer, "/groups/")
+
+
+def test_nobody_is_offered_to_change_offsets_where_none_are_committed(operator: Client) -> None:
+    """Whoever shares something else than partitions reads no topic."""
+    group = classic_cast.add_group(
+        "workers", protocol_type="connect", phase="Stable", protocol_name="sessioned"
+    )
+    classic_cast.add_member(group, "worker-1", said=b"\xff\x00\xff", strategies=("sessioned",))
+    page = text(operator, "/groups/workers/")
+    assert "Rebalance now" in page and "What it has goes to the others." in page
+    assert "Reset offsets" not in page and "Delete offsets" not in page
+    cast.commit(group, cast.add_topic("orders", 2, [(1,)], high_watermark=50), 0, 20)
+    page = text(operator, "/groups/workers/")
+    assert "Reset offsets" in page and "Delete offsets" in page
 
 
 @pytest.mark.parametrize(
