@@ -27,7 +27,7 @@ SOURCES = {"orders-of-ann": 1, "orders-of-ben": 1, "orders-of-cleo": 1}
 ALL = {**SOURCES, "warehouse": 3}
 """How many tasks each connector has."""
 PARTITIONS = 3
-KNOWN = {"cleanup.policy": "compact,delete", "retention.ms": "604800001"}
+KNOWN = {"cleanup.policy": "compact,delete", "retention.ms": "604800001", "compression.type": "lz4"}
 """Configs that both kinds of clusters obey."""
 
 
