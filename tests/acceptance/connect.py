@@ -40,9 +40,9 @@ class Worker:
             **{f"{kind}.storage.partitions": "3" for kind in ("offset", "status")},
             "offset.flush.interval.ms": "500",
             "scheduled.rebalance.max.delay.ms": "1000",
-            # Whoever is killed is missed after it.
-            "session.timeout.ms": "6000",
-            "heartbeat.interval.ms": "1000",
+            # Whoever is killed is missed after it, and so are the consumers of its sinks.
+            **{f"{who}session.timeout.ms": "6000" for who in ("", "consumer.")},
+            **{f"{who}heartbeat.interval.ms": "1000" for who in ("", "consumer.")},
         }
         properties = folder / f"{name}.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in stated.items()), "utf-8")
