@@ -85,7 +85,7 @@ test:  ## everything: lint, then all tests with one summary (TESTS=tests)
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 clients: setup jars built-clients  ## run members by every Kafka client, each with 10,000 records, kills and drains
-	WHOLE=1 $(PY) -m pytest tests/acceptance/test_kafka_consumers_share_a_group.py
+	WHOLE=1 $(PY) -m pytest tests/acceptance/test_kafka_consumers_share_a_group.py tests/acceptance/test_kafka_connect_works_here.py
 
 compiled: setup  ## compile the hot modules with mypyc, for brokers and nodes that start from now on (needs gcc)
 	@$(PY) .ci/compiled.py

@@ -1,6 +1,7 @@
 """Kafka Connect and MirrorMaker 2, unmodified: workers share what they do, and clusters are moved by them."""
 
 import json
+import os
 import urllib.request
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -174,6 +175,7 @@ class Side:
         }
 
 
+@pytest.mark.skipif("WHOLE" not in os.environ, reason="`make clients` runs it: two JVMs of Kafka's are dear")
 def test_topics_records_and_groups_are_moved_from_apache_kafka_and_back(stack: Stack, tmp_path: Path) -> None:
     """By one MirrorMaker 2: `orders` with its group move here, `clicks` with its own there."""
     with apache_kafka(tmp_path / "kafka") as bootstrap:
