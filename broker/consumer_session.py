@@ -22,8 +22,10 @@ from kafkaserver.callers import caller_of
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader
+from muster.kafkawire.batches import ZSTD
 from muster.kafkawire.fetch_requests import (
     UNKNOWN,
+    ZSTD_SINCE,
     AskedPartition,
     AskedTopic,
     FetchRequest,
@@ -327,6 +329,8 @@ class ConsumerSession:
         hosted = place.hosted or self._find(place)
         if isinstance(hosted, ErrorCode):
             return refused(asked.partition, hosted)
+        if self._header.api_version < ZSTD_SINCE and hosted.log.settings.codec == ZSTD:
+            return refused(asked.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         refusal = hosted.replica.refusal(asked.leader_epoch)
         if refusal is ErrorCode.NOT_LEADER_OR_FOLLOWER and self._rack:
             place.at_follower = True

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from groups.core.consumer_protocol import CONSUMER
 from groups.models import ClassicMember, ConsumerGroup, Phase
-
-CONSUMER = "consumer"
-"""The type that consumers say, in every client; a group that only commits has none."""
 
 _OPEN_PHASES = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
 

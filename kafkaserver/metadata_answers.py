@@ -97,7 +97,9 @@ class MetadataHandler:
     def _is_too_early(self, answer: "MetadataAnswer") -> bool:
         """True if it would name a lost leader, or tell of partitions that nobody leads yet."""
         missed = self._missed
-        return answer.is_led_by(missed.lost) or any(map(missed.may_soon_be_led, answer.never_led()))
+        # All of them are asked: each is waited for from the first question on, not one behind the other.
+        new = [missed.may_soon_be_led(topic) for topic in answer.never_led()]
+        return any(new) or answer.is_led_by(missed.lost)
 
     def _is_again(self, answer: "MetadataAnswer", reply: Reply) -> bool:
         """True if this connection has asked before for topics by name, and would be told of a leader now."""

@@ -34,6 +34,9 @@ MOST_WAITING: Final = 1_000
 MOST_REMEMBERED: Final = 10_000
 """Connections that have asked for topics by name; topics whose first leader somebody has waited for."""
 
+FORGOTTEN_S: Final = 600.0
+"""So much later a topic that has no leader yet counts as new once more, if it is asked for."""
+
 
 class MissedBrokers:
     """Brokers whose connection to this process broke, those that were fenced a moment ago, and new topics."""
@@ -108,10 +111,15 @@ class MissedBrokers:
 
         It has one as soon as a worker has proposed it. Where it has none by then nobody lives who could lead.
         """
-        now, key = self._clock(), (topic.topic_id, len(topic.partitions))
-        until = self._new.setdefault(key, now + WAIT_S)
-        if len(self._new) > MOST_REMEMBERED:
-            del self._new[next(iter(self._new))]
+        now, new, key = self._clock(), self._new, (topic.topic_id, len(topic.partitions))
+        until = new.get(key)
+        if until is None:
+            while new and next(iter(new.values())) < now - FORGOTTEN_S:
+                del new[next(iter(new))]
+            if len(new) >= MOST_REMEMBERED:
+                # Forgotten for another one it would be waited for again, and that one, for ever.
+                return False
+            until = new[key] = now + WAIT_S
         return until > now
 
     async def until_known(self, is_too_early: Callable[[], bool]) -> None:
@@ -122,8 +130,9 @@ class MissedBrokers:
         try:
             if not is_too_early():
                 await asyncio.sleep(HEARD_WITHIN_S)
-            until = max((*self._lost.values(), *self._new.values()), default=0.0)
-            async with asyncio.timeout(until - self._clock()):
+            newest = next(reversed(self._new.values()), 0.0)
+            until = max(self._lost.values(), default=0.0)
+            async with asyncio.timeout(max(until, newest) - self._clock()):
                 while is_too_early():
                     await self._news.wait()
         except TimeoutError:

@@ -5,24 +5,20 @@ from typing import Final, NamedTuple
 
 from broker.core.producers import Duplicate, Producers, Refused
 from broker.log.outcomes import AppendRefused, LogSettings
-from broker.log.recompressing import as_configured
+from broker.log.recompressing import as_configured, opened
 from muster.kafkawire import batches
 from muster.kafkawire.batches import BatchHeader
-from muster.kafkawire.errors import CorruptBatch, KafkaWireError, RecordsTooLarge
-from muster.kafkawire.record_frames import NO_KEY, places, records_of
+from muster.kafkawire.errors import CorruptBatch
+from muster.kafkawire.record_frames import NO_KEY, SMALLEST_RECORD_BYTES, places
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.tuples import made
 
 _LARGEST_CODEC: Final = 4
 
-_SMALLEST_RECORD_BYTES: Final = 7
-"""Seven fields, each of a byte at least."""
-
-COMPACTED_BYTES: Final = 16 * 1024 * 1024
-"""The records of one batch of a compacted topic are no larger decompressed: each is looked at for its key."""
-
 COMPACTED_RECORDS: Final = 250_000
-"""And no more than are looked at in a fifth of a second: a megabyte, compressed well, may hold millions."""
+"""Of a batch, for each is looked at for its key: a megabyte, compressed well, may hold millions. These take a
+fifth of a second.
+"""
 
 MOST_BLAMED: Final = 1_000
 """So many records of one batch are named as those for which it is refused."""
@@ -64,9 +60,8 @@ def from_producer(records: memoryview, settings: LogSettings, now_ms: int) -> tu
         _judge_attributes(header.attributes)
     if not settings.takes_append_time:
         _judge_times(header, settings, now_ms)
-    if settings.compacts:
-        _require_keys(records, header)
-    return as_configured(records, header, settings)
+    keyed = _with_keys(records, header) if settings.compacts else None
+    return as_configured(records, header, settings, keyed)
 
 
 def _judge_attributes(attributes: int) -> None:
@@ -89,7 +84,7 @@ def _judge_counts(header: BatchHeader) -> None:
         text = f"{count} records, and the last one's offset delta is {last_offset_delta}"
         raise AppendRefused(ErrorCode.INVALID_RECORD, text)
     room = header.size_bytes - batches.HEADER_BYTES
-    if room < count * _SMALLEST_RECORD_BYTES and not header.attributes & batches.CODEC_BITS:
+    if room < count * SMALLEST_RECORD_BYTES and not header.attributes & batches.CODEC_BITS:
         raise AppendRefused(ErrorCode.INVALID_RECORD, f"{count} records in {room} bytes")
     if header.base_sequence < 0 and header.producer_id > batches.NO_PRODUCER:
         raise AppendRefused(ErrorCode.INVALID_RECORD, f"a producer's sequence of {header.base_sequence}")
@@ -113,8 +108,10 @@ def in_sequence(header: BatchHeader, producers: Producers, *, is_whole: bool) ->
     return None
 
 
-def _require_keys(records: memoryview, header: BatchHeader) -> None:
-    """A record without a key could neither be kept nor go, nor could one that states another's offset.
+def _with_keys(batch: memoryview, header: BatchHeader) -> bytes | memoryview:
+    """The batch's records, decompressed, each of which has a key.
+
+    A record without a key could neither be kept nor go, nor could one that states another's offset.
 
     Those without are named: clients tell for which of its records a batch is refused (KIP-467). What holds
     too many is refused by the error upon which Kafka's producer splits the batch.
@@ -122,10 +119,10 @@ def _require_keys(records: memoryview, header: BatchHeader) -> None:
     if header.record_count > COMPACTED_RECORDS:
         text = f"{header.record_count} records, and {COMPACTED_RECORDS} are looked at: the topic is compacted"
         raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, text)
+    records = opened(batch, header)
     without: list[int] = []
     try:
-        opened = records_of(records, header, COMPACTED_BYTES)
-        found = places(opened, header.record_count)
+        found = places(records, header.record_count)
         for number, (_, _, _, offset_delta, key_start, _, _) in enumerate(found):
             if offset_delta != number:
                 text = f"record {number} states the offset delta {offset_delta}"
@@ -134,13 +131,12 @@ def _require_keys(records: memoryview, header: BatchHeader) -> None:
                 without.append(number)
                 if len(without) == MOST_BLAMED:
                     break
-    except RecordsTooLarge as error:
-        raise AppendRefused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
-    except KafkaWireError as error:
+    except CorruptBatch as error:
         raise AppendRefused(ErrorCode.INVALID_RECORD, str(error)) from error
     if without:
         text = "a record without a key, and the topic is compacted"
         raise AppendRefused(ErrorCode.INVALID_RECORD, text, tuple(without))
+    return records
 
 
 def _judge_times(header: BatchHeader, settings: LogSettings, now_ms: int) -> None:

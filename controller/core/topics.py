@@ -154,6 +154,9 @@ def _plan(
 ) -> tuple[TopicRow, list[tuple[int, ...]]]:
     """The topic's row and the assignment of each partition; raises Refused."""
     check_name(wanted.name)
+    if wanted.name == METADATA_LOG:
+        text = f"Kafka's tools take {METADATA_LOG} for the log of its controllers; choose another name"
+        raise Refused(ErrorCode.INVALID_REQUEST, text)
     like = draft.topic_named_like(wanted.name)
     if like is not None and like.name == wanted.name:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {wanted.name} exists")
@@ -230,9 +233,6 @@ def check_name(name: str) -> None:
     """Raise Refused unless `name` can name a topic."""
     if not can_name_a_topic(name):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, WHAT_CAN_NAME_A_TOPIC)
-    if name == METADATA_LOG:
-        text = f"Kafka's tools take {METADATA_LOG} for the log of its controllers; choose another name"
-        raise Refused(ErrorCode.INVALID_REQUEST, text)
 
 
 def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:

@@ -125,7 +125,7 @@ class Fold:
                     self._members.add(record.member.member_id)
                     self._why.append(("member joined", record.member.member_id))
                 case records.ClassicMemberChanged():
-                    why = f": {record.reason}" if record.reason else ""
+                    why = f" ({record.reason})" if record.reason else ""
                     self._why.append((f"member joined with other protocols{why}", record.member.member_id))
                 case records.InstanceReplaced():
                     self._replace(record.old_member_id, record.member.member_id)

@@ -4,8 +4,8 @@ The codecs' own functions allocate what the compressed bytes ask for: 32 KB of z
 """
 
 import gzip
-import io
 import struct
+import zlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -24,6 +24,10 @@ NAMES: Final[Mapping[str, int]] = MappingProxyType(
 )
 """The codecs as a topic's `compression.type` calls them."""
 
+_GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
+_MOST_MEMBERS: Final = 64
+"""Of one batch. Producers write one; behind each all that follows is copied."""
+
 _GZIP_LEVEL: Final = 6
 """Kafka's as well: Python's own, 9, takes five times as long for a hundredth of the bytes."""
 _GZIP_BYTES: Final = 4 * 1024 * 1024
@@ -37,6 +41,9 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 _XERIAL_HEAD: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_XERIAL_LEAST_BYTES: Final = 1024
+_MOST_BLOCKS: Final = 1_000
+"""Beside those of so many bytes: each takes its time, however little is in it."""
 _BLOCK_LENGTH: Final = struct.Struct(">i")
 
 
@@ -83,19 +90,33 @@ def compress(codec: int, records: bytes) -> bytes:
 
 
 def _gzip(payload: memoryview, limit_bytes: int) -> bytes:
-    with gzip.GzipFile(fileobj=io.BytesIO(payload)) as stream:
-        opened = stream.read(limit_bytes + 1)
-    if len(opened) > limit_bytes:
-        raise _too_large(limit_bytes)
-    return opened
+    opened: list[bytes] = []
+    left, rest = limit_bytes, bytes(payload)
+    while rest:
+        if len(opened) == _MOST_MEMBERS:
+            raise CorruptBatch(f"more than {_MOST_MEMBERS} gzip members")
+        member = zlib.decompressobj(_GZIP_FORMAT)
+        # Of no bytes at all it would give any number.
+        opened.append(member.decompress(rest, left + 1))
+        left -= len(opened[-1])
+        if left < 0:
+            raise _too_large(limit_bytes)
+        if not member.eof:
+            raise CorruptBatch("the bytes end inside a gzip member")
+        # As gzip's own reader has it, zeros may stand behind a member.
+        rest = member.unused_data.lstrip(b"\0")
+    return b"".join(opened)
 
 
 def _snappy(payload: memoryview, limit_bytes: int) -> bytes:
     if bytes(payload[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _snappy_block(payload, limit_bytes)
     opened = bytearray()
-    start = _XERIAL_HEADER_BYTES
+    start, blocks = _XERIAL_HEADER_BYTES, 0
     while start < len(payload):
+        blocks += 1
+        if blocks > _MOST_BLOCKS + limit_bytes // _XERIAL_LEAST_BYTES:
+            raise CorruptBatch(f"{blocks} snappy blocks, and few bytes in each")
         (size,) = _BLOCK_LENGTH.unpack_from(payload, start)
         start += _BLOCK_LENGTH.size
         if not 0 < size <= len(payload) - start:

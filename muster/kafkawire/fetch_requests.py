@@ -17,6 +17,8 @@ from muster.kafkawire.fields import text
 from muster.kafkawire.numbers import uvarint
 
 TOPIC_IDS_SINCE: Final = 13
+ZSTD_SINCE: Final = 10
+"""Who speaks an earlier version is not sent records of a topic that is stored in zstd (KIP-110)."""
 NO_TOPIC_ID: Final = UUID(int=0)
 UNKNOWN: Final = -1
 

@@ -13,6 +13,9 @@ from muster.kafkawire.errors import CorruptBatch
 
 NO_KEY = -1
 
+SMALLEST_RECORD_BYTES = 7
+"""Seven fields, each of a byte at least."""
+
 
 class Frame(NamedTuple):
     """One record: `start` to `end` in the records of its batch; the deltas are to the batch's base.

@@ -8,15 +8,15 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from standalone.children import free_ports
 from tests.acceptance.members import java, until
-from tests.benchmarks.free_ports import free_port
 
 
 @contextmanager
 def apache_kafka(folder: Path) -> Iterator[str]:
     """Where its clients begin; it is its own controller, and is killed at the end."""
     folder.mkdir()
-    port, controller = free_port(), free_port()
+    port, controller = free_ports(2)
     stated = {
         "process.roles": "broker,controller",
         "node.id": "1",

@@ -4,13 +4,13 @@ import json
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from standalone.children import free_ports
 from tests.acceptance.members import PATIENCE_S, java, until
-from tests.benchmarks.free_ports import free_port
 
 GROUP: Final = "connect-workers"
 FILE_SOURCE: Final = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -26,7 +26,8 @@ class Worker:
 
     def __init__(self, bootstrap: str, folder: Path, name: str) -> None:
         self.name = name
-        self.url = f"http://127.0.0.1:{free_port()}"
+        [port] = free_ports(1)
+        self.url = f"http://127.0.0.1:{port}"
         self.log = folder / f"{name}.out"
         stated = {
             "bootstrap.servers": bootstrap,
@@ -124,8 +125,10 @@ class Worker:
 @contextmanager
 def workers(bootstrap: str, folder: Path, *names: str) -> Iterator[list[Worker]]:
     """All serve; who is still there is killed at the end."""
-    started = [Worker(bootstrap, folder, name) for name in names]
+    started: list[Worker] = []
     try:
+        for name in names:
+            started.append(Worker(bootstrap, folder, name))
         for worker in started:
             until(worker.serves, f"{worker.name} serves")
         yield started
@@ -135,8 +138,10 @@ def workers(bootstrap: str, folder: Path, *names: str) -> Iterator[list[Worker]]
 
 
 @contextmanager
-def mirror_maker(folder: Path, clusters: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[Path]:
-    """MirrorMaker 2 by itself, between clusters that are named with their bootstrap addresses; its output.
+def mirror_maker(
+    folder: Path, clusters: Mapping[str, str], settings: Mapping[str, str]
+) -> Iterator[Callable[[], bool]]:
+    """MirrorMaker 2 by itself, between clusters, named with their bootstrap addresses; whether it lives.
 
     Topics keep their names, and groups their offsets. Killed at the end.
     """
@@ -169,8 +174,13 @@ def mirror_maker(folder: Path, clusters: Mapping[str, str], settings: Mapping[st
             stdout=out,
             stderr=out,
         )
+
+    def lives() -> bool:
+        assert process.poll() is None, log.read_text("utf-8")[-4000:]
+        return True
+
     try:
-        yield log
+        yield lives
     finally:
         process.kill()
         process.wait()

@@ -8,7 +8,7 @@ import pytest
 
 from broker import compactor, handlers_produce
 from broker.fetch_answers import records_of
-from broker.log import accepting
+from broker.log import accepting, recompressing
 from broker.log.compaction import Task
 from broker.log.outcomes import LogSettings
 from broker.plane_settings import DataPlaneSettings
@@ -29,6 +29,7 @@ from tests.unit.broker_data_plane.planes import (
 )
 from tests.unit.broker_log.compacted_logs import keyed
 from tests.unit.broker_log.logs import bytes_of
+from tests.unit.kafkawire.made_batches import made_batch
 from tests.unit.kafkawire.strict_reader import records_in, strictly_read
 
 FETCH, PRODUCE = ApiKey.FETCH, ApiKey.PRODUCE
@@ -116,8 +117,9 @@ async def test_a_record_without_a_key_is_refused(tmp_path: Path) -> None:
         assert produced(refused) == (ErrorCode.INVALID_RECORD, -1)
 
 
-async def test_one_request_has_no_more_keys_looked_at_than_the_loop_may_be_held_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("configs", [COMPACTED, {"compression.type": "gzip"}])
+async def test_one_request_has_no_more_batches_opened_than_the_loop_may_be_held_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configs: dict[str, str]
 ) -> None:
     """Each look at a clock is 300 ms later than the one before; what is refused may come again."""
 
@@ -126,7 +128,7 @@ async def test_one_request_has_no_more_keys_looked_at_than_the_loop_may_be_held_
         return Instant(one.now_ms)
 
     async with broker(tmp_path) as one, client(one.client_port) as ann:
-        one.obey(1, configs=COMPACTED)
+        one.obey(1, configs=configs)
         monkeypatch.setattr(one.plane, "clock", ticking)
         asked = produce(batch=keyed([(b"k", b"v")]), acks=1)
         (topic,) = asked.topic_data
@@ -178,6 +180,19 @@ async def test_a_batch_of_more_records_than_the_loop_may_be_held_for_is_to_be_sp
             assert produced(await ann.ask(PRODUCE, 9, produce(batch=keyed(half)))) == (ErrorCode.NONE, offset)
         one.obey(2, configs={})
         assert produced(await ann.ask(PRODUCE, 9, produce(batch=keyed(records)))) == (ErrorCode.NONE, 4)
+
+
+async def test_a_batch_that_opens_to_too_many_bytes_is_to_be_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recompressing, "MOST_BYTES", 1_000)
+    large = bytes(made_batch([bytes(600)] * 2, compression=1))
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, configs=COMPACTED)
+        refused = await ann.ask(PRODUCE, 9, produce(batch=large))
+        assert produced(refused) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
+        one.obey(2, configs={})
+        assert produced(await ann.ask(PRODUCE, 9, produce(batch=large))) == (ErrorCode.NONE, 0)
 
 
 SMALL_SEGMENTS = DataPlaneSettings(log=LogSettings(segment_bytes=1_000))

@@ -53,6 +53,18 @@ async def test_levels_of_isolation_that_are_none_read_the_same(tmp_path: Path) -
         assert body.topics[0].partitions[0].offset == 1
 
 
+@pytest.mark.parametrize(("version", "code"), [(4, 76), (9, 76), (10, 0), (12, 0)])
+async def test_what_is_stored_in_zstd_is_sent_to_whoever_speaks_of_it(
+    tmp_path: Path, version: int, code: int
+) -> None:
+    """KIP-110: below version 10 UNSUPPORTED_COMPRESSION_TYPE, for a client that could not read it."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, configs={"compression.type": "zstd"})
+        await ann.ask(PRODUCE, 9, produce(b"a"))
+        answer = fetched(await ann.ask(FETCH, version, fetch(0, version=version)))
+        assert (int(answer.error_code), values(answer)) == (code, [] if code else [b"a"])
+
+
 async def test_a_fetch_waits_for_its_smallest_number_of_bytes(tmp_path: Path) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann, client(one.client_port) as ben:
         one.obey(1)

@@ -71,6 +71,15 @@ def test_what_cannot_be_opened_is_refused_and_nothing_is_stored(tmp_path: Path) 
     assert log.end_offset == 0
 
 
+def test_what_holds_fewer_records_than_it_says_is_refused(tmp_path: Path) -> None:
+    """Not compressed it would be: its compression hid it, and readers met a batch that nobody can read."""
+    log = opened(tmp_path, LogSettings(compression_type="uncompressed"))
+    lying = sealed_batch(b"\0", compression=2, count=1_000)
+    with pytest.raises(AppendRefused, match="1000 records in 0 bytes") as refused:
+        log.append_as_leader(view(lying), 1, now_ms=1_000)
+    assert refused.value.error_code is ErrorCode.INVALID_RECORD
+
+
 def test_a_batch_that_is_too_large_once_it_is_stored_as_the_topic_says_is_refused(tmp_path: Path) -> None:
     """Kafka asks again behind the codec, and its producer splits the batch upon this error."""
     settings = LogSettings(compression_type="uncompressed", max_message_bytes=500)

@@ -4,6 +4,7 @@ rskafka keeps the answer about all topics; told of a leader -1 in it, it never a
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -92,9 +93,30 @@ async def test_what_nobody_leads_for_longer_holds_nobody_up() -> None:
         ann.ask()
         assert await ann.hears() == [NOBODY], "nobody was elected: what is known is told"
         door.now_s += room.WAIT_S
-        assert not door.missed.may_soon_be_led(door.view.topics["orders"])
+        door.missed.until_known = never  # type: ignore[method-assign]
         ann.ask()
         assert await ann.hears() == [NOBODY]
+        await ann.leave()
+
+
+async def never(is_too_early: Callable[[], bool]) -> None:
+    raise AssertionError("held up")
+
+
+async def test_all_new_topics_are_waited_for_at_once() -> None:
+    """One behind the other they held up a dozen questions, of a topic each."""
+    door = Door(NEW)
+    topics = [TopicView(f"t{number}", UUID(int=number), (NEW,)) for number in range(12)]
+    door.view = MetadataView.of("cluster-1", (ONE,), topics)
+    async with asyncio.timeout(10), served(door.handle) as (_server, port):
+        ann = Ann(*await asyncio.open_connection("127.0.0.1", port))
+        ann.ask()
+        await until(lambda: door.missed.waiting == 1)
+        assert await ann.hears() == [NOBODY] * 12
+        door.now_s += room.WAIT_S
+        door.missed.until_known = never  # type: ignore[method-assign]
+        ann.ask()
+        assert await ann.hears() == [NOBODY] * 12
         await ann.leave()
 
 
@@ -109,8 +131,13 @@ async def test_what_has_lost_its_leader_is_no_new_topic() -> None:
 
 
 async def test_only_so_many_new_topics_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is forgotten for another one would be waited for again, and so hold up every question."""
     monkeypatch.setattr(room, "MOST_REMEMBERED", 3)
-    missed = MissedBrokers()
-    for number in range(10):
-        assert missed.may_soon_be_led(TopicView(f"t{number}", UUID(int=number), (NEW,)))
-    assert [topic_id.int for topic_id, _ in missed._new] == [7, 8, 9]
+    now_s = 0.0
+    missed = MissedBrokers(lambda: now_s)
+    topics = [TopicView(f"t{number}", UUID(int=number), (NEW,)) for number in range(5)]
+    assert [missed.may_soon_be_led(one) for one in topics] == [True, True, True, False, False]
+    now_s += room.WAIT_S
+    assert not any([missed.may_soon_be_led(one) for one in topics])
+    now_s += room.FORGOTTEN_S + 1
+    assert [missed.may_soon_be_led(one) for one in topics[3:]] == [True, True]
