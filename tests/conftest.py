@@ -6,7 +6,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,8 +40,10 @@ def _sweep_homes_of_the_dead() -> None:
     """Delete what test runs left that were killed: their servers are gone, their folders are not."""
     for folder in Path(tempfile.gettempdir()).glob(f"{HOME_PREFIX}*"):
         pid = folder.name.removeprefix(HOME_PREFIX).partition("-")[0]
-        if pid.isdigit() and not psutil.pid_exists(int(pid)) and folder.stat().st_uid == os.geteuid():
-            shutil.rmtree(folder, ignore_errors=True)
+        # Another session of this run may sweep as well.
+        with suppress(FileNotFoundError):
+            if pid.isdigit() and not psutil.pid_exists(int(pid)) and folder.stat().st_uid == os.geteuid():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
