@@ -96,7 +96,9 @@ async def test_quotas_are_set_and_told_at_both_doors(cluster: Cluster) -> None:
         told.append({entry.entity[0].entity_name: entry.values[0].value for entry in answer.entries})
         answer = await peer.ask(ApiKey.ELECT_LEADERS, 2, election_type=0, topic_partitions=None)
         assert (int(answer.error_code), answer.replica_election_results) == (0, ())
-        answer = await peer.ask(ApiKey.UPDATE_FEATURES, 1, feature_updates=(), validate_only=False)
+        level = part(request_class(ApiKey.UPDATE_FEATURES, 1), "FeatureUpdateKey")
+        update = level(feature="kraft.version", max_version_level=1, upgrade_type=1)
+        answer = await peer.ask(ApiKey.UPDATE_FEATURES, 1, feature_updates=(update,), validate_only=False)
         assert int(answer.error_code) == 95
         peer.close()
     # What one door was told the other one knows.
