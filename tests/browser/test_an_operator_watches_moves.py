@@ -122,6 +122,9 @@ def test_a_plan_is_cancelled_with_its_moves_and_says_how_far_they_were(page: Pag
     produce(cluster, moved)
     drain(page, "1")
     page.locator("#progress").get_by_text("B/s on average").wait_for()
+    # The plan's average is told from the first that copies on.
+    held = "SELECT count(DISTINCT move_id) FROM arrival WHERE held_bytes > 0"
+    cluster.await_true(lambda: cluster.query(held) == [(len(moved),)], "all have copied something")
     page.locator("#actions").get_by_role("link", name="Cancel").click()
     page.locator('[name="moves"]').check()
     page.get_by_role("button", name="Show what would come of it").click()
