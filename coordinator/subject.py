@@ -38,6 +38,7 @@ from coordinator.core.events import (
 from coordinator.core.expiry import offsets_in
 from coordinator.core.memory import START, ClassicMemory, GroupState
 from coordinator.core.native import beats
+from coordinator.core.native.sessions import LOOKED_AFTER_MAX
 from coordinator.core.rebalance import RACK_AWARE, compute
 from coordinator.core.settings import GroupSettings
 from coordinator.history import History
@@ -62,11 +63,14 @@ PHANTOMS_MAX = 64
 """How many groups of a shard may be in memory that no row holds: those whose first Register is under way."""
 
 
-PINGED_TOGETHER_MS = 25
+PINGED_TOGETHER_MS, PINGED_ON_MS = 100, 25
 """After pings the next look is not sooner: in a group of thousands, whose slots come each millisecond, all
-that are due by then cost little more than one, and so do their answers. Nobody's session is so short that it
-matters.
+that are due by then cost little more than one, and so do their answers. 5,000 members cost 0.13 of a core
+with 25, 0.11 with 100. Sooner where more were due than are looked after together.
 """
+
+PINGED_TOGETHER_PART = 60
+"""Of the shortest session that is allowed; a third of it is between two pings."""
 
 HASTEN_PINGS_MS = 1_000
 """A shorter stop only delays pings; after a longer one, or many that make as much, members are asked before
@@ -116,6 +120,8 @@ class Groups:
         self._orders = orders
         self._speech = speech
         self._say = speech.say
+        part_ms = settings.group_min_session_timeout_ms // PINGED_TOGETHER_PART
+        self._pinged_together_ms = min(PINGED_TOGETHER_MS, max(PINGED_ON_MS, part_ms))
         self._deciding: dict[str, Sequence[GroupEvent]] = {}
         self._turn_over: Callable[[str], None] = lambda key: None
         self._refused: Callable[[GroupRequest], None] = lambda request: None
@@ -261,7 +267,8 @@ class Groups:
             self.drop(key)
             return None
         again = look_again_at(pinged.state)
-        return None if again is None else max(again, after(now, PINGED_TOGETHER_MS))
+        pause_ms = self._pinged_together_ms if len(pinged.pings) < LOOKED_AFTER_MAX else PINGED_ON_MS
+        return None if again is None else max(again, after(now, pause_ms))
 
     def time_stood_still(self, late_ms: int) -> tuple[str, ...]:
         """Members' own clocks went on meanwhile. Which groups must be asked anew, after the turns that are

@@ -9,7 +9,7 @@ from tests.simulation.native.world import AGEING
 
 SEEDS = 300
 SEEDS_A_TEST = 20
-LOOKED_INTO = 60
+LOOKED_INTO = 90
 
 
 @cache
