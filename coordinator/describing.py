@@ -5,14 +5,16 @@ made into the bytes that Kafka's own consumers would have sent (design 6.1).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
 
 from coordinator.core.memory import GroupState
-from groups.core.classic import ClassicRows
+from groups.core.classic import ClassicMember, ClassicRows
 from groups.core.consumer_protocol import CONSUMER, assignment, subscription
 from groups.core.phases import Phase
-from groups.core.state import GroupRows
+from groups.core.state import GroupRows, Member
 from muster.kernel.error_codes import ErrorCode
 
 DEAD = "Dead"
@@ -31,6 +33,14 @@ class DescribedMember:
     assignment: bytes
 
 
+class DescribedMembers(Protocol):
+    """Each is made when it is told: to make thousands of them holds a loop for as long as to word them."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[DescribedMember]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
     """A group as DescribeGroups shows it; `error` beside DEAD says that it does not exist."""
@@ -40,7 +50,7 @@ class DescribedGroup:
     phase: str = ""
     protocol_type: str = ""
     protocol_name: str = ""
-    members: tuple[DescribedMember, ...] = ()
+    members: DescribedMembers = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,20 @@ def listed(states: Iterable[GroupState]) -> Iterator[ListedGroup]:
             yield ListedGroup(rows.group_id, rows.phase.value, kind)
 
 
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """The members of a group by their rows, which nobody writes in place."""
+
+    rows: Collection[Any]
+    tell: Callable[[Any], DescribedMember]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[DescribedMember]:
+        return map(self.tell, self.rows)
+
+
 def _described_classic(rows: GroupRows, classic: ClassicRows) -> DescribedGroup:
     """What the members agreed on is told while they agree: in any other phase it is being made anew."""
     stable = rows.phase is Phase.STABLE
@@ -80,17 +104,20 @@ def _described_classic(rows: GroupRows, classic: ClassicRows) -> DescribedGroup:
         phase=rows.phase.value,
         protocol_type=classic.protocol_type,
         protocol_name=classic.protocol_name or "" if stable else "",
-        members=tuple(
-            DescribedMember(
-                one.member_id,
-                one.group_instance_id,
-                one.client_id,
-                one.client_host,
-                one.metadata(classic.protocol_name) if stable else b"",
-                one.assignment if stable else b"",
-            )
-            for one in classic.members.values()
+        members=_Members(
+            classic.members.values(), partial(_classic_member, classic.protocol_name, agreed=stable)
         ),
+    )
+
+
+def _classic_member(protocol_name: str | None, one: ClassicMember, *, agreed: bool) -> DescribedMember:
+    return DescribedMember(
+        one.member_id,
+        one.group_instance_id,
+        one.client_id,
+        one.client_host,
+        one.metadata(protocol_name) if agreed else b"",
+        one.assignment if agreed else b"",
     )
 
 
@@ -101,17 +128,18 @@ def _described_native(rows: GroupRows) -> DescribedGroup:
         phase=rows.phase.value,
         protocol_type=CONSUMER,
         protocol_name=rows.assignor if rows.members else "",
-        members=tuple(
-            DescribedMember(
-                one.member_id,
-                None,
-                one.client_id,
-                f"/{one.client_host}" if one.client_host else "",
-                subscription(one.topics),
-                _owned_by(rows, one.member_id),
-            )
-            for one in rows.members.values()
-        ),
+        members=_Members(rows.members.values(), partial(_native_member, rows)),
+    )
+
+
+def _native_member(rows: GroupRows, one: Member) -> DescribedMember:
+    return DescribedMember(
+        one.member_id,
+        None,
+        one.client_id,
+        f"/{one.client_host}" if one.client_host else "",
+        subscription(one.topics),
+        _owned_by(rows, one.member_id),
     )
 
 

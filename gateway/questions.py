@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from access.grants import Operation
 from coordinator.core.memory import GroupState
-from coordinator.describing import DescribedGroup, ListedGroup, described
+from coordinator.describing import DescribedGroup, described
 from coordinator.service import NotServed
 from gateway.asking import KnownTopics, Shards, batched, refused_group
 from gateway.session import KafkaSession
@@ -21,7 +21,7 @@ from kafkaserver.callers import caller_of
 from kafkaserver.later import Later
 from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import RequestHeader, encode_reply, frame_reply, read_request
+from muster.kafkawire.api_table import RequestHeader, frame_reply, read_request
 from muster.kernel.error_codes import ErrorCode
 from runtime.of_loops import OfLoops
 from runtime.slices import Slices
@@ -153,8 +153,9 @@ class QuestionHandlers:
                         if isinstance(state, ErrorCode)
                         else described(name, state)
                     )
-                    worded.append(listing.described_group(header.api_version, group, operations))
-        body = listing.describe_answer(header.api_version, worded)
+                    said = listing.described_group(header.api_version, group, operations)
+                    worded += [piece async for piece in in_slices(said)]
+        body = listing.describe_answer(header.api_version, len(names), worded)
         reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 
     async def _state_of(self, session: KafkaSession, name: str) -> GroupState | ErrorCode:
@@ -175,8 +176,6 @@ class QuestionHandlers:
         served = [shard for shard in self._shards if shard.serving]
         async with self._lists:
             told = await asyncio.gather(*(shard.groups() for shard in served), return_exceptions=True)
-        session: KafkaSession = reply.session
-        listed: list[ListedGroup] = []
         for groups in told:
             if isinstance(groups, NotServed):
                 if groups.error is not ErrorCode.NOT_COORDINATOR:
@@ -184,10 +183,18 @@ class QuestionHandlers:
                     return
             elif isinstance(groups, BaseException):
                 raise groups
-            else:
-                listed += [group for group in groups if session.may(Operation.VIEW, group.group_id)]
-        body = listing.list_answer(header.api_version, request, listed)
-        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+        session: KafkaSession = reply.session
+        listed = (
+            group
+            for groups in told
+            if not isinstance(groups, BaseException)
+            for group in groups
+            if session.may(Operation.VIEW, group.group_id)
+        )
+        await _has_turn()
+        said = listing.listed_groups(header.api_version, request, listed)
+        body = listing.list_answer(header.api_version, [one async for one in in_slices(said)])
+        reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 
 
 def _itself(state: GroupState) -> GroupState:

@@ -12,17 +12,21 @@ from muster.kernel.error_codes import ErrorCode
 from tests.unit.kafkaserver.kafka_requests import frame
 
 ANN = DescribedMember("ann-1", "till-1", "ann", "/127.0.0.1", b"orders", b"orders-0")
-STABLE = DescribedGroup("orders", ErrorCode.NONE, "Stable", "consumer", "range", (ANN,))
+BEN = DescribedMember("ben-1", None, "", "", b"", 300 * b"ben")
+STABLE = DescribedGroup("orders", ErrorCode.NONE, "Stable", "consumer", "range", (ANN, BEN))
 
 
-def answered(key: ApiKey, version: int, body: Any) -> Any:
-    return read_body(response_class(key, version), encode_body(body), 0)
+def read(key: ApiKey, version: int, answer: bytes) -> list[Any]:
+    """The groups of an answer, which is to the byte what Kafka's schemas make of it."""
+    body = read_body(response_class(key, version), answer, 0)
+    assert encode_body(body) == answer
+    return list(body.groups)
 
 
 def described(version: int, *groups: DescribedGroup, operations: Any = listing.not_asked) -> list[Any]:
-    worded = [listing.described_group(version, group, operations) for group in groups]
-    answer = listing.describe_answer(version, worded)
-    return list(read_body(response_class(ApiKey.DESCRIBE_GROUPS, version), answer, 0).groups)
+    pieces = [piece for group in groups for piece in listing.described_group(version, group, operations)]
+    answer = listing.describe_answer(version, len(groups), pieces)
+    return read(ApiKey.DESCRIBE_GROUPS, version, answer)
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -30,11 +34,12 @@ def test_a_group_is_described(version: int) -> None:
     [group] = described(version, STABLE)
     assert (int(group.error_code), group.group_id, group.group_state) == (0, "orders", "Stable")
     assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
-    [member] = group.members
-    assert (member.member_id, member.client_id, member.client_host) == ("ann-1", "ann", "/127.0.0.1")
-    assert (member.member_metadata, member.member_assignment) == (b"orders", b"orders-0")
+    ann, ben = group.members
+    assert (ann.member_id, ann.client_id, ann.client_host) == ("ann-1", "ann", "/127.0.0.1")
+    assert (ann.member_metadata, ann.member_assignment) == (b"orders", b"orders-0")
+    assert (ben.member_metadata, ben.member_assignment) == (b"", 300 * b"ben")
     if version >= 4:
-        assert member.group_instance_id == "till-1"
+        assert (ann.group_instance_id, ben.group_instance_id) == ("till-1", None)
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -76,7 +81,8 @@ LISTED = [
 def told(version: int, **asked: Any) -> list[Any]:
     question = frame(ApiKey.LIST_GROUPS, version, **asked)
     request = read_request(header_of(question), question)
-    return list(answered(ApiKey.LIST_GROUPS, version, listing.list_answer(version, request, LISTED)).groups)
+    listed = list(listing.listed_groups(version, request, LISTED))
+    return read(ApiKey.LIST_GROUPS, version, listing.list_answer(version, listed))
 
 
 @pytest.mark.parametrize("version", range(6))
