@@ -1,7 +1,9 @@
 """This room compacts the logs of a broker beside its loop: one at a time, the dirtiest first."""
 
 import asyncio
+import errno
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
@@ -12,6 +14,8 @@ from broker.log.compaction import Task
 from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.upkeep import Partitions
+
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 log = structlog.get_logger(__name__)
 
@@ -24,36 +28,52 @@ class Cleaner:
         self._wall_clock_ms = wall_clock_ms
         self._refused: set[PartitionLog] = set()
         """A person looks at them: `cannot_be_compacted` in the log of the process says why."""
+        self._passed_over: set[PartitionLog] = set()
+        """In this round: the disk, or the system, refused something, which `not_compacted` says."""
+        self._passed_over_before: set[PartitionLog] = set()
+        """In the round before this one."""
 
     @property
     def given_up(self) -> int:
-        """Logs that could not be compacted, and are not tried again in this process."""
-        return len(self._refused)
+        """Logs that could not be compacted: not at all in this process, or not when it was last tried."""
+        return len(self._refused | self._passed_over | self._passed_over_before)
 
     async def clean_dirty(self) -> int:
         """Compact one log after the other until none is dirty enough; returns how many passes there were."""
         passes = 0
+        self._passed_over_before, self._passed_over = self._passed_over, set()
         while (found := await self._dirtiest()) is not None:
             hosted, dirt = found
             try:
                 if not await self._clean(hosted, dirt):
                     break
             except (OSError, StorageFailed) as error:
-                # The next round tries again: there may be room then.
-                log.error("not_compacted", folder=hosted.log.folder.name, reason=str(error))
-                break
+                self._pass_over(hosted, error)
+                if getattr(error, "errno", None) in _NO_ROOM:
+                    # Nor is there any for what the others would write.
+                    break
+                continue
             except Exception as error:
                 # Also at a mistake of ours: it would end every broker that holds this log, again and again.
                 self._refused.add(hosted.log)
                 log.exception("cannot_be_compacted", folder=hosted.log.folder.name, reason=str(error))
             passes += 1
+        self._passed_over_before.clear()
         return passes
+
+    def _pass_over(self, hosted: HostedPartition, error: Exception) -> None:
+        """It is tried again in the next round, and holds up no other: its sectors may stay as they are."""
+        self._passed_over.add(hosted.log)
+        log.error("not_compacted", folder=hosted.log.folder.name, reason=str(error))
 
     async def _dirtiest(self) -> tuple[HostedPartition, Dirt] | None:
         self._refused.intersection_update({hosted.log for hosted in self._plane.partitions()})
         for hosted in self._plane.partitions():
             if self._may_be_compacted(hosted.log) and hosted.log.cleaning.passes is None:
-                await asyncio.to_thread(hosted.log.cleaning.load)
+                try:
+                    await asyncio.to_thread(hosted.log.cleaning.load)
+                except OSError as error:
+                    self._pass_over(hosted, error)
         best: tuple[HostedPartition, Dirt] | None = None
         now = self._wall_clock_ms()
         # From here to the pass nobody else has the loop: what is found is still there then.
@@ -61,14 +81,19 @@ class Cleaner:
             one = hosted.log
             if not self._may_be_compacted(one) or one.cleaning.passes is None:
                 continue
-            dirt = one.cleaning.dirt(one.settings, hosted.high_watermark, now)
+            try:
+                dirt = one.cleaning.dirt(one.settings, hosted.high_watermark, now)
+            except OSError as error:
+                self._pass_over(hosted, error)
+                continue
             is_wanted = dirt.is_due or dirt.ratio >= one.settings.min_cleanable_dirty_ratio
             if dirt.dirty_bytes and is_wanted and (best is None or dirt.ratio > best[1].ratio):
                 best = hosted, dirt
         return best
 
     def _may_be_compacted(self, one: PartitionLog) -> bool:
-        return one.settings.compacts and not one.failure and one not in self._refused
+        is_out = one in self._refused or one in self._passed_over
+        return one.settings.compacts and not one.failure and not is_out
 
     async def _clean(self, hosted: HostedPartition, dirt: Dirt) -> bool:
         """One pass over one log; False if it was cut meanwhile."""

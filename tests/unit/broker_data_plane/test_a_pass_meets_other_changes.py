@@ -1,14 +1,16 @@
 """What happens to a log while the cleaner looks elsewhere, or reads it in its thread, spoils no pass."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker import cleaner
+from broker import cleaner, compactor
 from broker.log.cleaning import CLEANER_CHECKPOINT
+from broker.log.compaction import Task
 from muster.kafkawire.api_table import ApiKey
 from tests.unit.broker_data_plane.planes import ORDERS, Broker, Client, broker, client, produce
 from tests.unit.broker_log.compacted_logs import keyed
@@ -18,10 +20,13 @@ COMPACTED = {"cleanup.policy": "compact,delete", "min.cleanable.dirty.ratio": "0
 
 async def fill(one: Broker, ann: Client, partitions: int = 1) -> None:
     one.obey(1, configs=COMPACTED, partitions=partitions)
+    await put(ann)
+
+
+async def put(ann: Client, partition: int = 0) -> None:
     for number in range(60):
-        await ann.ask(
-            ApiKey.PRODUCE, 9, produce(batch=keyed([(b"k%d" % (number % 3), b"%d" % number * 200)]))
-        )
+        batch = keyed([(b"k%d" % (number % 3), b"%d" % number * 200)])
+        await ann.ask(ApiKey.PRODUCE, 9, produce(batch=batch, partition=partition))
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, happens: Callable[[Any, Any], None]) -> None:
@@ -80,3 +85,43 @@ async def test_a_pass_over_a_log_that_is_gone_says_nothing_of_its_successor(
         assert await one.plane.cleaner.clean_dirty() == 1
         assert next(one.plane.partitions()).log.end_offset == 1
         assert not (tmp_path / "1" / "orders-0" / CLEANER_CHECKPOINT).exists()
+
+
+async def test_a_log_that_cannot_be_looked_at_holds_up_no_other_and_ends_no_broker(tmp_path: Path) -> None:
+    """Each round looks when the first record of a segment was written, and the disk may refuse to tell."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        await fill(one, ann, partitions=2)
+        await put(ann, partition=1)
+        spoilt, sound = sorted(one.plane.partitions(), key=lambda hosted: hosted.key)
+        gone = spoilt.log.full_segments()[0]
+        gone._first_time_ms = None  # As of one that was opened, not written, by this process.
+        gone._files.forget(gone.place)
+        gone.path.rename(tmp_path / "aside")
+        assert await one.plane.cleaner.clean_dirty() == 1
+        assert sound.log.cleaning.passes is not None and sound.log.cleaning.passes.clean_to > 30
+        assert one.plane.cleaner.given_up == 1
+        (tmp_path / "aside").rename(gone.path)
+        assert await one.plane.cleaner.clean_dirty() == 1
+        assert one.plane.cleaner.given_up == 0
+
+
+async def test_a_log_whose_passes_fail_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays the dirtiest: whoever ended the round by it never came to the others, and they grew."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        await fill(one, ann, partitions=2)
+        await put(ann, partition=1)
+        spoilt, sound = sorted(one.plane.partitions(), key=lambda hosted: hosted.key)
+        bad_sector = spoilt.log.full_segments()[0].path
+        begin = compactor.begin
+
+        def begin_where_the_disk_fails(task: Task) -> Any:
+            if task.sources[0].path == bad_sector:
+                raise OSError(errno.EIO, "Input/output error")
+            return begin(task)
+
+        monkeypatch.setattr(compactor, "begin", begin_where_the_disk_fails)
+        assert await one.plane.cleaner.clean_dirty() == 1
+        assert sound.log.cleaning.passes is not None and sound.log.cleaning.passes.clean_to > 20
+        assert one.plane.cleaner.given_up == 1
