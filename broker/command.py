@@ -1,8 +1,10 @@
 """This room starts one broker from its environment, and says why it could not."""
 
 import asyncio
+import contextlib
 import gc
 import logging
+import os
 import signal
 import sys
 
@@ -100,8 +102,24 @@ def _log_as_json(settings: BrokerSettings, level: str) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level]),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=lambda *_: _Lines(sys.__stderr__.fileno() if sys.__stderr__ else -1),
     )
+
+
+class _Lines:
+    """A line that cannot be written is lost: a full disk, or a reader that is gone, ends no broker, and
+    breaks nothing off that tells of what it does.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def msg(self, line: str) -> None:
+        """Write it at once: what a stream kept of it would fail the end of the process, too."""
+        with contextlib.suppress(OSError):
+            os.write(self._descriptor, f"{line}\n".encode())
+
+    debug = info = warning = error = critical = exception = msg
 
 
 def _stamp(process: str) -> structlog.typing.Processor:
