@@ -184,7 +184,8 @@ def open_connection(url: str, name: str) -> LaneConnection:
             options=options,
             **_LIMITS,  # type: ignore[arg-type]
         )
-    except psycopg.Error as error:
+    except (psycopg.Error, OSError) as error:
+        # OSError: no file is left for what waits for the answer; of the socket itself libpq tells.
         raise ConnectionLost(str(error)) from error
     return connection
 
@@ -192,10 +193,14 @@ def open_connection(url: str, name: str) -> LaneConnection:
 @contextlib.contextmanager
 def cut_off_after(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
     """Break the connection when the body takes longer: a server that was stopped says nothing for ever, and
-    nobody else can break a connection that nobody was given yet.
+    nobody else can break a connection that nobody was given yet. Raises ConnectionLost where it cannot.
     """
-    # A second descriptor of the same socket: closing it leaves libpq's alone.
-    with socket.socket(fileno=socket.dup(connection.fileno())) as ours:
+    try:
+        # A second descriptor of the same socket: closing it leaves libpq's alone.
+        descriptor = socket.dup(connection.fileno())
+    except (psycopg.Error, OSError) as error:
+        raise ConnectionLost(str(error)) from error
+    with socket.socket(fileno=descriptor) as ours:
         timer = threading.Timer(seconds, _break, (ours,))
         timer.daemon = True
         timer.start()
