@@ -34,6 +34,12 @@ def shard_lane(shard: int) -> str:
 _UNABLE = ("53", "58", "25006")
 """Classes of errors, and one error, of PostgreSQL's appendix A."""
 
+_TOO_MUCH = "54000"
+"""More is asked than PostgreSQL can do, such as a key too long for its index; or it can do no more at all."""
+
+_GIVE_NUMBERS = ("GetNewTransactionId", "GetNewMultiXactId")
+"""Where PostgreSQL refuses to write anything, as its transactions' numbers would begin anew (wraparound)."""
+
 
 class VersionConflict(Exception):
     """A row is not at the version that was decided on: nothing is written, the turn decides again."""
@@ -48,8 +54,13 @@ class ConnectionLost(Exception):
 
 
 def is_unable(error: Exception) -> bool:
-    """Whether PostgreSQL writes nothing for anybody now: no room, no memory, a disk that fails, read-only."""
-    return str(getattr(error, "sqlstate", None)).startswith(_UNABLE)
+    """Whether PostgreSQL writes nothing for anybody now: no room, no memory, a disk that fails, read-only, or
+    no number left for a transaction.
+    """
+    state = str(getattr(error, "sqlstate", None))
+    if state == _TOO_MUCH:
+        return getattr(getattr(error, "diag", None), "source_function", None) in _GIVE_NUMBERS
+    return state.startswith(_UNABLE)
 
 
 def is_unable_behind(error: BaseException) -> bool:
