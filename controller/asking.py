@@ -229,17 +229,14 @@ class Asking:
 
         Raises NoAnswer, TooLarge, Unstorable.
         """
-        row = _row(wish, principal, reason, None)
-        try:
-            request_id: str = await self._node.query(lambda connection: _store(connection, row))
-        except (ConnectionLost, TooManyOpen) as problem:
-            raise NoAnswer(str(problem) or "too many requests wait for the controller") from problem
+        until = asyncio.get_running_loop().time() + timeout_s
+        request_id = await self._stored(_row(wish, principal, reason, None), until)
         answered: asyncio.Future[AnsweredRow] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answered
         self._node.wake(DUE, f"{KIND} {KEY}")
         self._look()
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout_at(until):
                 found = await answered
         except TimeoutError:
             found = await self._withdrawn(request_id)
@@ -248,6 +245,30 @@ class Asking:
         if found.error:
             raise NoAnswer(found.error)
         return _answer(found.answer)
+
+    async def _stored(self, row: NewRequest, until: float) -> str:
+        """Its id. Raises NoAnswer, and then it never will be stored: a database that stands still may go on
+        in an hour, and no topic is to be deleted then for whoever was told that nobody answers.
+        """
+        is_wanted = True
+
+        def store(connection: Connection) -> str:
+            request_id = _store(connection, row) if is_wanted else ""
+            if not is_wanted:
+                # Raised before the commit, it takes back what a server has stored that stood still meanwhile.
+                raise NoAnswer(_WITHDRAWN)
+            return request_id
+
+        try:
+            async with asyncio.timeout_at(until):
+                stored: str = await self._node.query(store)
+        except (ConnectionLost, TooManyOpen) as problem:
+            raise NoAnswer(str(problem) or "too many requests wait for the controller") from problem
+        except TimeoutError:
+            raise NoAnswer("the database did not take the request in time") from None
+        finally:
+            is_wanted = False
+        return stored
 
     def woken(self, name: str) -> None:
         """A wake-up came."""

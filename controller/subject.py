@@ -26,6 +26,7 @@ from muster.kernel.instants import Instant, after
 from muster.messages import codec
 from muster.messages.link.callers import CallerRow, frames_of
 from muster.messages.link.condition import Condition
+from muster.messages.link.from_broker import Wish
 from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import Changes, Nodes, SnapshotChunk, ToBroker, WishAnswer
 from runtime.ports import Entry, Lane, NodeContext, is_unable
@@ -129,7 +130,11 @@ class Cluster:
         return isinstance(link, told.RequestSeat) and link.id in self._not_waiting
 
     def _wanted(self, events: Sequence[told.Event]) -> Sequence[told.Event]:
-        """Without requests that were withdrawn, or answered, since they were read, and each of them once."""
+        """Without requests that were withdrawn, or answered, since they were read, and each of them once.
+
+        Nor what was wished on a link that is gone: its broker has told whoever asked that nobody knows, and
+        where the database stood still that was long ago. What brokers say of themselves still counts.
+        """
         wanted, seen = [], set(self._not_waiting)
         for event in events:
             seat = getattr(event, "link", None)
@@ -137,6 +142,8 @@ class Cluster:
                 if seat.id in seen:
                     continue
                 seen.add(seat.id)
+            elif isinstance(event, told.Heard) and isinstance(event.frame, Wish) and seat not in self.links:
+                continue
             wanted.append(event)
         return wanted
 

@@ -1,6 +1,7 @@
 """A wish that stands in a row is carried out and answered by one transaction, and once, whoever dies."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -30,7 +31,7 @@ from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import CreateTopicsAnswer, ReassignmentResults, TopicResults
 from runtime import cluster, requests
 from runtime.ports import VersionConflict
-from runtime.postgres import LaneConnection
+from runtime.postgres import LaneConnection, PostgresLink
 from runtime.requests import AnotherAsked, NewRequest, NotWaiting
 
 PLACED = CreateTopics(
@@ -190,6 +191,67 @@ async def test_what_nobody_decides_in_time_is_withdrawn(connection: LaneConnecti
         await asker.ask(PLACED, "mira", "we test", timeout_s=0)
     assert Owner(connection).waiting() == []
     asker.stop()
+
+
+class StandingStill(Node):
+    """Whose database takes what it is asked only when it goes on."""
+
+    def __init__(self, connection: LaneConnection) -> None:
+        super().__init__(connection)
+        self.asked: list[Callable[[], Any]] = []
+
+    async def query(self, function: Callable[[Any], Any]) -> Any:
+        self.asked.append(lambda: PostgresLink(self.connection).transaction(function))
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("ends", ["its time is over", "it hangs up"])
+async def test_what_was_given_up_before_it_was_stored_is_never_stored(
+    connection: LaneConnection, ends: str
+) -> None:
+    """A topic is not deleted an hour later for whoever was told that nobody answers."""
+    node = StandingStill(connection)
+    asker = Asking(node)  # type: ignore[arg-type]
+    timeout_s = 0 if ends == "its time is over" else 60
+    asked = asyncio.create_task(asker.ask(DELETED, "mira", "we test", timeout_s))
+    while not node.asked:
+        await asyncio.sleep(0)
+    if ends == "it hangs up":
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+    else:
+        with pytest.raises(NoAnswer):
+            await asked
+    with pytest.raises(NoAnswer):
+        node.asked[0]()
+    assert Owner(connection).waiting() == []
+
+
+async def test_what_is_given_up_while_it_is_stored_is_taken_back(
+    connection: LaneConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = StandingStill(connection)
+    asked = asyncio.create_task(Asking(node).ask(DELETED, "mira", "we test", 60))  # type: ignore[arg-type]
+    while not node.asked:
+        await asyncio.sleep(0)
+    store, is_stored, goes_on = asking._store, threading.Event(), threading.Event()
+
+    def store_where_the_server_stands_still(taker: Any, row: NewRequest) -> str:
+        request_id = store(taker, row)
+        is_stored.set()
+        assert goes_on.wait(10)
+        return request_id
+
+    monkeypatch.setattr(asking, "_store", store_where_the_server_stands_still)
+    storing = asyncio.create_task(asyncio.to_thread(node.asked[0]))
+    assert await asyncio.to_thread(is_stored.wait, 10)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    goes_on.set()
+    with pytest.raises(NoAnswer):
+        await storing
+    assert Owner(connection).waiting() == []
 
 
 def test_answers_come_out_of_their_rows(connection: LaneConnection) -> None:

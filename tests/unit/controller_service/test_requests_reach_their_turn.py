@@ -11,13 +11,19 @@ from controller import service as services
 from controller.core.events import Heard, PlanComputed, ProposalsReady, RequestSeat
 from controller.core.plans import COMPUTE_PLAN
 from controller.core.proposing import Task
-from controller.core.records import RequestAnswered
+from controller.core.records import ProducerIdsGiven, RequestAnswered, TopicDeleted
 from controller.core.requests import KEY, KIND, Asked
 from controller.service import ControllerService
-from controller.subject import CLUSTER
+from controller.subject import CLUSTER, Cluster
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.topology import Unread
-from muster.messages.link.from_broker import DeleteTopics, ListReassignments, NamedTopic, RemovePartitions
+from muster.messages.link.from_broker import (
+    AllocateProducerIds,
+    DeleteTopics,
+    ListReassignments,
+    NamedTopic,
+    RemovePartitions,
+)
 from muster.messages.link.to_broker import TopicResults
 from runtime import requests
 from runtime.memory import MemoryDatabase, MemoryLink
@@ -166,4 +172,34 @@ async def test_a_request_that_was_read_twice_is_decided_once() -> None:
     asked = [Heard(RequestSeat(ID, "mira", "we test"), NOTHING, ORDERS) for _ in range(2)]
     here.hand_in(service.cluster, CLUSTER, *asked)
     assert [one.request_id for one in here.recorded] == [ID]
+    links[1].hang_up("the end")
+
+
+async def test_what_was_wished_on_a_link_that_is_gone_is_not_done() -> None:
+    """The database stood still, and the broker has told whoever asked that nobody answers."""
+
+    class StandingStill(HereAndNow):
+        """Takes its turns only when it goes on, all together."""
+
+        stands_still = False
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.waiting: list[Any] = []
+
+        def hand_in(self, subject: Cluster, key: str, *events: Any) -> None:
+            self.waiting += events
+            if not self.stands_still:
+                waiting, self.waiting = self.waiting, []
+                super().hand_in(subject, key, *waiting)
+
+    here = StandingStill()
+    service, links, _ = await linked(here)
+    here.stands_still = True
+    service.link_heard(links[2], DeleteTopics(topics=(NamedTopic(name="orders"),)))
+    service.link_closed(links[2])
+    here.stands_still = False
+    service.link_heard(links[1], AllocateProducerIds())
+    assert not any(isinstance(one, TopicDeleted) for one in here.recorded)
+    assert any(isinstance(one, ProducerIdsGiven) for one in here.recorded)
     links[1].hang_up("the end")
