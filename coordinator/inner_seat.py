@@ -35,6 +35,10 @@ class InnerSeat:
             if not self._waiting:
                 self._callers.remove(self, self._shard)
 
+    def is_waited_at(self, waiter: Waiter) -> bool:
+        """False once its tool hung up: of what it asked nothing is done any more."""
+        return waiter in self._waiting
+
     def say(self, message: DeletionAnswer) -> None:
         """The answer for one who waits (Caller.say)."""
         answered = self._waiting.get(message.waiter)

@@ -120,6 +120,7 @@ class ShardService(LeasedShard):
         self._requests = Requests(self._hand_in, premises.node)
         self._groups.on_refused(self._requests.refused)
         self._inner_seat = InnerSeat(premises.callers, shard)
+        self._groups.ask_who_waits(self._inner_seat.is_waited_at)
         self._housekeeping = Housekeeping(shard, self._groups, premises, self._hand_in)
         self._flushed_at = Instant(0)
         self._moved_at = Instant(0)

@@ -34,6 +34,7 @@ from coordinator.core.events import (
     Sync,
     SyncAnswer,
     ToolRequest,
+    Waiter,
 )
 from coordinator.core.expiry import offsets_in
 from coordinator.core.memory import START, ClassicMemory, GroupState
@@ -125,6 +126,7 @@ class Groups:
         self._deciding: dict[str, Sequence[GroupEvent]] = {}
         self._turn_over: Callable[[str], None] = lambda key: None
         self._refused: Callable[[GroupRequest], None] = lambda request: None
+        self._is_waited_at: Callable[[Waiter], bool] = lambda waiter: True
         self._history: dict[str, History] = {}
         self._still_bound: dict[str, dict[str, ConnectionId]] = {}
         self._failures: dict[str, int] = {}
@@ -305,6 +307,10 @@ class Groups:
         """Call `listener` with the key whenever a turn was spoken, or came to nothing."""
         self._turn_over = listener
 
+    def ask_who_waits(self, is_waited_at: Callable[[Waiter], bool]) -> None:
+        """What tools ask is decided only as long as `is_waited_at` says that they wait for the answer."""
+        self._is_waited_at = is_waited_at
+
     def on_refused(self, listener: Callable[[GroupRequest], None]) -> None:
         """Call `listener` with each operator's request with which no turn could be taken."""
         self._refused = listener
@@ -334,6 +340,9 @@ class Groups:
         """
         if isinstance(event, Finished):
             return state.rows.handler_asked and event.item_id != self._adopted.get(key)
+        if isinstance(event, ToolRequest):
+            # Whoever gave up may use it again by the time at which a database that stood still goes on.
+            return self._is_waited_at(event.waiter)
         # What was committed since it was looked at is not old; a commit raises no version.
         return not isinstance(event, Swept) or state.rows is looked_at
 

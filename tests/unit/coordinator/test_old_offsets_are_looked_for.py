@@ -2,13 +2,16 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
+import pytest
 from msgspec import structs
 
 from coordinator.cluster_view import Gone
 from coordinator.core.events import AgedOffset
 from coordinator.core.settings import GroupSettings
+from coordinator.service import ShardService
 from coordinator.settings import CoordinatorSettings
 from coordinator.store_outlived import Outlived
 from groups.core.state import GroupRows
@@ -248,6 +251,23 @@ async def test_a_tool_that_waits_hears_that_the_shard_went_away() -> None:
         await service.give_up(None)
         assert await asked is ErrorCode.NOT_COORDINATOR
         assert await service.delete_offsets("readers", [orders(0)]) is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize(
+    "asks", [ShardService.delete_group, lambda one, key: one.delete_offsets(key, [orders(0)])]
+)
+async def test_what_a_tool_gave_up_while_time_stood_still_is_not_deleted_when_it_goes_on(asks: Any) -> None:
+    """An hour later somebody may rely on the group again, and would read its topics from their beginning."""
+    async with Shards([left_behind()]) as shards:
+        service = await shards.serve("readers")
+        shards.freshness.freeze()
+        asked = asyncio.create_task(asks(service, "readers"))
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        shards.freshness.thaw()
+        await shards.settled("readers")
+        assert shards.rows("readers") == left_behind()
 
 
 async def test_a_tool_hears_of_our_own_mistake() -> None:
