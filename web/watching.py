@@ -30,6 +30,11 @@ Result = TypeVar("Result")
 
 HANDSHAKES_AT_ONCE = 2
 ANSWER_WITHIN_MS = 6_000
+MOST_WAITING = 1_000
+"""Handshakes, and pages that ask whether they may go on, that wait for the database. Nobody can take back
+what a thread was asked: where the database stands still each is kept until it goes on, and strangers come
+again.
+"""
 
 
 class Watching:
@@ -38,6 +43,7 @@ class Watching:
     def __init__(self) -> None:
         self._looking = ThreadPoolExecutor(1, thread_name_prefix="look")
         self._greeting = ThreadPoolExecutor(HANDSHAKES_AT_ONCE, thread_name_prefix="greet")
+        self._waiting = 0
 
     async def fingerprints(self, watched: frozenset[str]) -> Mapping[str, str]:
         """The fingerprint of each watched page. Raises whatever the database makes of it."""
@@ -48,11 +54,22 @@ class Watching:
 
         It counts as use of the session. Raises Unknown if the database does not say.
         """
+        if self._waiting >= MOST_WAITING:
+            raise Unknown
+        self._waiting += 1
+        asked = asyncio.ensure_future(_in(self._greeting, lambda: _person(scope)))
+        asked.add_done_callback(self._answered)
         try:
             async with asyncio.timeout(ANSWER_WITHIN_MS / 1000):
-                return await _in(self._greeting, lambda: _person(scope))
+                return await asyncio.shield(asked)
         except (DatabaseError, TimeoutError) as error:
             raise Unknown from error
+
+    def _answered(self, asked: "asyncio.Future[str | None]") -> None:
+        self._waiting -= 1
+        if not asked.cancelled():
+            # Whoever gave up does not look what went wrong.
+            asked.exception()
 
     async def close(self) -> None:
         """Take no question any more."""
