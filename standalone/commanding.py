@@ -19,7 +19,7 @@ from standalone.children import StartError
 from standalone.ending import End, EndRequested, do_not_disturb, end_with_parent, listen_for_the_end
 from standalone.folder import lack_of_room, update_info
 from standalone.stack import Stack
-from standalone.supervision import NotRunning, State, Supervision
+from standalone.supervision import NotAnswering, NotRunning, State, Supervision
 
 
 class StackCommand(BaseCommand):
@@ -115,8 +115,12 @@ def running(home: Path) -> tuple[Supervision, dict[str, State]]:
     """The stack that runs in ``home``, or the demo's, and its processes. Raises NotRunning."""
     for folder in (home, home / DEMO):
         supervision = Supervision(folder)
-        with contextlib.suppress(NotRunning):
+        try:
             return supervision, supervision.states()
+        except NotAnswering:
+            raise
+        except NotRunning:
+            continue
     raise NotRunning(f"No stack runs in {home}.")
 
 

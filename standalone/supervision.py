@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from xmlrpc.client import Fault, ServerProxy
 
-from supervisor.xmlrpc import Faults, SupervisorTransport
+from supervisor.xmlrpc import Faults, SupervisorTransport, UnixStreamHTTPConnection
 
 from standalone.children import StartError, end, launch, launch_command, log_tail
 from standalone.private import forget_socket_folder, make_socket_folder, socket_folder, write_private
@@ -27,6 +28,10 @@ LOG_LIMIT = "50MB"
 KILLED_AFTER_S = {"postgres": 50}
 START_LIMIT_S = 10.0
 END_LIMIT_S = 2.0
+# Its answers take milliseconds. One that was stopped, or waits for a disk, may never give one.
+ANSWER_LIMIT_S = 20.0
+# When all is to end: it is ended, too, and then by force.
+LAST_ANSWER_LIMIT_S = 2.0
 # What supervisor's settings cannot hold: anywhere, in a variable, in a path.
 COMMENT, QUOTES, PERCENT = re.compile(r"\s[;#]|[\r\n]"), re.compile("[\"']"), re.compile("%")
 # Supervisor looks after its children once a second, or whenever somebody asks it something.
@@ -37,6 +42,31 @@ RESERVED_FOR_THE_LAST_S = 2.5
 
 class NotRunning(Exception):
     """No supervisor answers: no stack runs here, or it is just ending."""
+
+
+class NotAnswering(NotRunning):
+    """A supervisor is there, and answers nobody."""
+
+
+class _Transport(SupervisorTransport):  # type: ignore[misc]  # supervisor ships no types
+    """Supervisor's own waits for ever."""
+
+    def __init__(self, path: Path, limit_s: float) -> None:
+        super().__init__(None, None, f"unix://{path}")
+        self._get_connection = lambda: _Connection(str(path), limit_s)
+
+
+class _Connection(UnixStreamHTTPConnection):  # type: ignore[misc]
+    """One that gives up after a while."""
+
+    def __init__(self, path: str, limit_s: float) -> None:
+        super().__init__("localhost", timeout=limit_s)
+        self.socketfile = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.socketfile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +91,7 @@ class Supervision:
     def __init__(self, home: Path) -> None:
         self.home = home.absolute()
         self.socket = socket_path(home)
+        self._answer_limit_s = ANSWER_LIMIT_S
 
     def states(self) -> dict[str, State]:
         """Every process by name."""
@@ -99,6 +130,7 @@ class Supervision:
     def stop_in_order(self, roles: Mapping[str, str], limit_s: float) -> None:
         """Stop everything, wave by wave of STOP_ORDER, within ``limit_s``; ``roles`` maps names to roles."""
         give_up_at = time.monotonic() + limit_s
+        self._answer_limit_s = LAST_ANSWER_LIMIT_S
         for wave in STOP_ORDER:
             names = [name for name, role in roles.items() if role in wave]
             for name in names:
@@ -131,7 +163,7 @@ class Supervision:
             time.sleep(LOOK_AGAIN_S)
 
     def _call(self, method: str, *arguments: Any, tolerated: Iterable[int] = ()) -> Any:
-        transport = SupervisorTransport(None, None, f"unix://{self.socket}")
+        transport = _Transport(self.socket, self._answer_limit_s)
         proxy = ServerProxy("http://127.0.0.1", transport=transport)
         try:
             return getattr(proxy.supervisor, method)(*arguments)
@@ -145,6 +177,11 @@ class Supervision:
             if fault.faultCode == Faults.SHUTDOWN_STATE:
                 raise NotRunning(f"The stack in {self.home} is ending.") from fault
             raise StartError(f"{method} {' '.join(map(str, arguments))}: {fault.faultString}") from fault
+        except TimeoutError as error:
+            raise NotAnswering(
+                f"The supervisor of the stack in {self.home} does not answer: it is stopped (kill -CONT), or"
+                " waits for a disk."
+            ) from error
         except OSError as error:
             raise NotRunning(f"No stack runs in {self.home}.") from error
         finally:
@@ -205,6 +242,7 @@ class Supervisor(Supervision):
         if self._process is None:
             return
         give_up_at = time.monotonic() + END_LIMIT_S
+        self._answer_limit_s = LAST_ANSWER_LIMIT_S
         with contextlib.suppress(NotRunning, StartError):
             self.shut_down()
             while self._process.poll() is None and time.monotonic() < give_up_at:

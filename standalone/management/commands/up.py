@@ -14,14 +14,14 @@ from standalone.commanding import InFrontCommand
 from standalone.ending import End
 from standalone.folder import lack_of_room
 from standalone.stack import Stack
-from standalone.supervision import NotRunning
+from standalone.supervision import NotAnswering, NotRunning
 
 LOOK_AGAIN_S = 1.0
 
 
 class Command(InFrontCommand):
     help = "Run a whole stack on this machine until Ctrl-C or SIGTERM."
-    _trouble = ""
+    _trouble = _over = ""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         for name in ("nodes", "brokers", "workers"):
@@ -54,13 +54,15 @@ class Command(InFrontCommand):
             self._look_after(stack)
 
     def _look_after(self, stack: Stack) -> None:
-        trouble = lack_of_room(stack.home)
+        trouble, over = lack_of_room(stack.home), f"{stack.home} can be written again"
         try:
             stack.refresh_info(lambda line: self.say(f"up: {line}"))
+        except NotAnswering as error:
+            trouble, over = str(error), "the supervisor answers again"
         except NotRunning as error:
             raise StartError(f"{error} Its supervisor was ended by somebody.") from error
         except OSError as error:
             trouble = trouble or f"stack.json cannot be kept true: {error}"
         if trouble != self._trouble:
-            self.say(f"up: {trouble or f'{stack.home} can be written again'}")
-            self._trouble = trouble
+            self.say(f"up: {trouble or self._over}")
+            self._trouble, self._over = trouble, over
