@@ -23,6 +23,7 @@ from muster.messages.link.from_broker import HighWatermark
 from muster.messages.link.quotas import QuotaRow
 from muster.messages.link.rows import UNPROVEN, UNPROVEN_AGAIN, BrokerConfigs, BrokerRow, TopicRow
 from runtime import cluster, requests, work
+from runtime.ports import VersionConflict
 from runtime.postgres import LaneConnection
 from runtime.succession import Proof
 
@@ -34,10 +35,16 @@ class ControllerStore:
     """The store of the controller's lane; there is one key, the cluster.
 
     `not_waiting` is told of requests that a turn was not written for, as they wait for no answer any more.
+    `is_wished` is asked last: False if somebody for whom it was decided is gone by now.
     """
 
-    def __init__(self, not_waiting: Callable[[Sequence[str]], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        not_waiting: Callable[[Sequence[str]], None] = lambda _: None,
+        is_wished: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._not_waiting = not_waiting
+        self._is_wished = is_wished
 
     def load(self, connection: LaneConnection, key: str) -> ClusterRows:
         """All that is stored, as one snapshot of the transaction it runs in."""
@@ -46,12 +53,16 @@ class ControllerStore:
     def save(
         self, connection: LaneConnection, key: str, before: ClusterRows, records: Sequence[ClusterRecord]
     ) -> None:
-        """Write what a turn made true. Raises VersionConflict if the rows are not those of `before`."""
+        """Write what a turn made true. Raises VersionConflict if the rows are not those of `before`, or if
+        nobody wishes it now: the server may have stood still in the middle of it.
+        """
         try:
             save(connection, before, records)
         except requests.NotWaiting as refused:
             self._not_waiting(refused.request_ids)
             raise
+        if not self._is_wished():
+            raise VersionConflict("whoever wished it is gone")
 
 
 def load(connection: LaneConnection) -> ClusterRows:

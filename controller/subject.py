@@ -77,7 +77,9 @@ class Cluster:
         self._is_decided = False
         self._not_waiting: set[str] = set()
         """Requests that the turn in the making may not be taken for: they are answered, or withdrawn."""
-        self._store = ControllerStore(self._not_waiting.update)
+        self._wishing: list[told.LinkId] = []
+        """The links on which something was wished that the turn in the making decides."""
+        self._store = ControllerStore(self._not_waiting.update, self._is_wished)
 
     @property
     def store(self) -> ControllerStore:
@@ -136,16 +138,23 @@ class Cluster:
         where the database stood still that was long ago. What brokers say of themselves still counts.
         """
         wanted, seen = [], set(self._not_waiting)
+        self._wishing = []
         for event in events:
             seat = getattr(event, "link", None)
             if isinstance(seat, told.RequestSeat):
                 if seat.id in seen:
                     continue
                 seen.add(seat.id)
-            elif isinstance(event, told.Heard) and isinstance(event.frame, Wish) and seat not in self.links:
-                continue
+            elif isinstance(event, told.Heard) and isinstance(event.frame, Wish):
+                if event.link not in self.links:
+                    continue
+                self._wishing.append(event.link)
             wanted.append(event)
         return wanted
+
+    def _is_wished(self) -> bool:
+        """Asked in the lane's thread, before the commit."""
+        return all(link in self.links for link in self._wishing)
 
     def weight(self, event: told.Event) -> int:
         return core.weight(event)
@@ -182,6 +191,7 @@ class Cluster:
             # What was only loaded says nothing: it is what comes next that fails.
             self._is_decided, self._failed_alone = False, 0
         self._not_waiting.clear()
+        self._wishing = []
         for record in decision.records:
             if isinstance(record, BrokerUnregistered):
                 self._unregistered(record.broker_id)
@@ -194,6 +204,7 @@ class Cluster:
     def drop(self, key: str) -> None:
         """The rows may differ from the database's; sessions and links stay what they are."""
         self._state, self._is_decided = None, False
+        self._wishing = []
 
     def refuse(self, key: str, events: Sequence[told.Event], error: Exception) -> None:
         """Nothing of `events` was written, but for NotSpoken: then any link may lack what was."""

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from controller import service as services
+from controller import store
 from controller.core.events import Heard, PlanComputed, ProposalsReady, RequestSeat
 from controller.core.plans import COMPUTE_PLAN
 from controller.core.proposing import Task
@@ -27,7 +28,7 @@ from muster.messages.link.from_broker import (
 from muster.messages.link.to_broker import TopicResults
 from runtime import requests
 from runtime.memory import MemoryDatabase, MemoryLink
-from runtime.ports import ConnectionLost
+from runtime.ports import ConnectionLost, VersionConflict
 from runtime.turn import GaveUp
 from runtime.work_table import AnsweredRow, FinishedItem, WorkRow
 from tests.unit.controller_service.stage import ORDERS, HereAndNow, linked
@@ -202,4 +203,35 @@ async def test_what_was_wished_on_a_link_that_is_gone_is_not_done() -> None:
     service.link_heard(links[1], AllocateProducerIds())
     assert not any(isinstance(one, TopicDeleted) for one in here.recorded)
     assert any(isinstance(one, ProducerIdsGiven) for one in here.recorded)
+    links[1].hang_up("the end")
+
+
+async def test_what_is_being_written_as_its_link_goes_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database stood still in the middle of the turn."""
+    here = HereAndNow()
+    service, links, _ = await linked(here)
+    subject, wish = (
+        service.cluster,
+        Heard(links[2], DeleteTopics(topics=(NamedTopic(name="orders"),)), ORDERS),
+    )
+    monkeypatch.setattr(store, "save", lambda *_: None)
+
+    def written() -> list[Any]:
+        state = subject.cached(CLUSTER)
+        if state is None:
+            state, revived = subject.revive(CLUSTER, here.rows, here.now())
+            subject.store.save(None, CLUSTER, here.rows, revived.records)
+        decision = subject.decide(CLUSTER, state, [wish], here.now())
+        if gone_meanwhile:
+            subject.links.pop(gone_meanwhile.pop())
+        subject.store.save(None, CLUSTER, state.rows, decision.records)
+        return list(decision.records)
+
+    gone_meanwhile: list[Any] = []
+    assert any(isinstance(one, TopicDeleted) for one in written())
+    gone_meanwhile.append(links[2])
+    with pytest.raises(VersionConflict):
+        written()
+    subject.drop(CLUSTER)
+    assert not any(isinstance(one, TopicDeleted) for one in written())
     links[1].hang_up("the end")
