@@ -116,9 +116,11 @@ class History:
 def _of_classic(records: Sequence[GroupRecord]) -> list[str]:
     """What only happens in classic groups, and to offsets."""
     causes: list[str] = []
-    changed = [one.member.member_id for one in records if isinstance(one, ClassicMemberChanged)]
-    if changed:
-        causes.append(f"{_names(changed)} joined with other protocols")
+    changed: dict[str, list[str]] = {}
+    for one in records:
+        if isinstance(one, ClassicMemberChanged):
+            changed.setdefault(one.what, []).append(one.member.member_id)
+    causes += [f"{_names(members)} joined with {what}" for what, members in changed.items()]
     for record in records:
         match record:
             case ProtocolEntered(protocol=protocol):

@@ -126,7 +126,8 @@ class Fold:
                     self._why.append(("member joined", record.member.member_id))
                 case records.ClassicMemberChanged():
                     why = f" ({record.reason})" if record.reason else ""
-                    self._why.append((f"member joined with other protocols{why}", record.member.member_id))
+                    what = record.what or "other protocols"
+                    self._why.append((f"member joined with {what}{why}", record.member.member_id))
                 case records.InstanceReplaced():
                     self._replace(record.old_member_id, record.member.member_id)
                     self._why.append(("static member came back", record.member.group_instance_id or ""))

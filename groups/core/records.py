@@ -135,11 +135,13 @@ class ClassicMemberAdded(Record, frozen=True, tag=True):
 class ClassicMemberChanged(Record, frozen=True, tag=True):
     """A member joined with other protocols, timeouts or client. Its assignment is not stated, and stays.
 
-    `reason` is its own words, since version 8 of JoinGroup (KIP-800).
+    `reason` is its own words, since version 8 of JoinGroup (KIP-800). `what` is in ours what it states
+    otherwise, to follow "joined with"; journals of before do not have it.
     """
 
     member: ClassicMember
     reason: str = ""
+    what: str = ""
 
 
 class InstanceReplaced(Record, frozen=True, tag=True):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import structs
 
+from coordinator.core.classic import restated
 from coordinator.core.draft import GroupDecision, look_again_at
 from coordinator.core.events import ClassicAnswer, ConnectionId, JoinAnswer, Say, SyncAnswer
 from coordinator.core.memory import ClassicMemory, ClassicSession, GroupState, Parked
@@ -85,14 +86,18 @@ class ClassicDraft:
         self.record(records.ClassicMemberAdded(member))
         self._count(member, 1)
 
-    def change(self, member: ClassicMember, reason: str) -> None:
-        """A member states this now, in its own words why; nothing is written if it stated the same before."""
+    def change(self, member: ClassicMember, reason: str) -> str:
+        """A member states this now, in its own words why. Returns in ours what is new; nothing is written if
+        nothing is.
+        """
         before = self.member(member.member_id)
         if member == _stated(before):
-            return
+            return ""
+        what = restated.words(before, member)
         self._count(before, -1)
-        self.record(records.ClassicMemberChanged(member, reason))
+        self.record(records.ClassicMemberChanged(member, reason, what))
         self._count(member, 1)
+        return what
 
     def replace_instance(self, old_member_id: str, member: ClassicMember) -> None:
         """A static member has another id from now on; who waits under the old one is fenced."""

@@ -161,11 +161,12 @@ def _joins_again(draft: ClassicDraft, event: Join) -> None:
         parked = Parked(event.connection, event.waiter)
         draft.say(event.connection, rebalancing.welcome(draft, event.member_id, parked, listing=leads))
         return
+    stated = ""
     if not states_the_same(event, member):
         # Whose instance it is does not change while it is a member.
-        draft.change(_member(event, event.member_id, member.group_instance_id), event.reason)
+        stated = draft.change(_member(event, event.member_id, member.group_instance_id), event.reason)
     if phase is not _PREPARING:
-        what = "joined with other protocols" if changed else "leads, and joined again"
+        what = f"joined with {stated}" if changed else "leads, and joined again"
         why = f": {event.reason}" if event.reason else ""
         rebalancing.prepare(draft, f"{event.member_id} {what}{why}")
     rebalancing.park(draft, event.member_id, event)

@@ -95,7 +95,7 @@ def test_who_joins_again_says_why() -> None:
     group.assigned(a=[0], b=[1])
     last, before, _ = group.history
     assert (before.cause, before.detail) == (
-        "member joined with other protocols (a rebalance that was scheduled)",
+        "member joined with other metadata (a rebalance that was scheduled)",
         ben,
     )
     assert last.cause == f"{ann} leads, and joined again: topics have grown"

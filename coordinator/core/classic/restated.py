@@ -1,0 +1,56 @@
+"""This room words what a member states otherwise than before, for whoever reads why a group rebalanced."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from groups.core.classic import ClassicMember
+from groups.core.consumer_protocol import stated_subscription
+
+METADATA: Final = "other metadata"
+"""An assignor's own, or what nobody else can read: a Streams application probes, a group is of workers."""
+
+_NAMED_MAX = 2
+
+
+def words(before: ClassicMember, now: ClassicMember) -> str:
+    """What is new, so that "it joined with" goes on with it; empty if nothing is."""
+    supported, known = [name for name, _ in now.protocols], [name for name, _ in before.protocols]
+    if supported != known:
+        return f"other protocols: {', '.join(supported)}"
+    if before.protocols != now.protocols:
+        return _of_metadata(before, now)
+    if (before.session_timeout_ms, before.rebalance_timeout_ms) != (
+        now.session_timeout_ms,
+        now.rebalance_timeout_ms,
+    ):
+        return "other timeouts"
+    return (
+        "" if (before.client_id, before.client_host) == (now.client_id, now.client_host) else "another client"
+    )
+
+
+def _of_metadata(before: ClassicMember, now: ClassicMember) -> str:
+    changed = (
+        (old, new) for (_, old), (_, new) in zip(before.protocols, now.protocols, strict=True) if old != new
+    )
+    was, is_now = (stated_subscription(metadata) for metadata in next(changed))
+    if was is None or is_now is None:
+        return METADATA
+    if was.topics != is_now.topics:
+        more = sorted(set(is_now.topics) - set(was.topics))
+        less = sorted(set(was.topics) - set(is_now.topics))
+        told = [f"{sign}{_some(names)}" for sign, names in (("+", more), ("−", less)) if names]
+        return f"other topics: {' '.join(told)}"
+    if was.rack != is_now.rack:
+        return "another rack"
+    return "other partitions of its own" if was.owned != is_now.owned else METADATA
+
+
+def _some(names: Sequence[str]) -> str:
+    return (
+        names[0]
+        if len(names) == 1
+        else f"{len(names)} topics"
+        if len(names) > _NAMED_MAX
+        else f"{names[0]}, {names[1]}"
+    )
