@@ -1,11 +1,13 @@
 """This room is the folder of one stack: who holds it, what it tells scripts, and how it is deleted."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,11 +34,8 @@ def names_of_a_stack(brokers: int) -> tuple[str, ...]:
 
 
 def lack_of_room(home: Path) -> str:
-    """That its disk is full, of bytes or of files, and what that costs; empty where it is not, or nobody can
-    say.
-
-    A person's quota is not seen: no system call tells it of every file system. Whoever runs the stack is told
-    of it by what cannot be written.
+    """That its disk is full, of bytes or of files, or takes nothing more of whoever asks, and what that
+    costs; empty where it is not, or nobody can say.
     """
     try:
         disk = os.statvfs(home)
@@ -52,6 +51,23 @@ def lack_of_room(home: Path) -> str:
             f"the disk of {home} takes no more files (no inode is free): {_COSTS}. Delete files there, of"
             " whatever size: both go on by themselves"
         )
+    return _used_up(home)
+
+
+def _used_up(home: Path) -> str:
+    """That the quota of this user is used up: no system call tells it of every file system, so it is tried.
+
+    Of another user's quota, such as that of an embedded PostgreSQL which root started, nothing is known.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=home) as tried:
+            os.posix_fallocate(tried.fileno(), 0, LEAST_ROOM_BYTES)
+    except OSError as error:
+        if error.errno == errno.EDQUOT:
+            return (
+                f"the disk quota of this user is used up in {home}: {_COSTS}. Make room: both go on by"
+                " themselves"
+            )
     return ""
 
 

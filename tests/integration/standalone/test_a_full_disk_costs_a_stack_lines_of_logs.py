@@ -1,6 +1,7 @@
 """Where the disk of MUSTER_HOME is full the processes of a stack go on, and log again when it has room."""
 
 import contextlib
+import errno
 import os
 import sys
 import time
@@ -108,6 +109,17 @@ def test_whoever_looks_or_starts_a_process_is_told_and_it_is_done(
         assert read_info(disk.folder)["processes"][0]["state"] == "stopped"
     finally:
         supervisor.end()
+
+
+def test_a_quota_that_is_used_up_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk had room, and whoever ran the stack had none on it."""
+    assert lack_of_room(tmp_path) == "" and list(tmp_path.iterdir()) == []
+
+    def refuse(file: int, start: int, length: int) -> None:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    assert f"quota of this user is used up in {tmp_path}" in lack_of_room(tmp_path)
 
 
 def test_a_disk_that_takes_no_more_files_is_told(tmp_path: Path) -> None:
