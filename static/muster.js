@@ -142,8 +142,14 @@ document.addEventListener("focusin", ({ target }) => {
 });
 
 // An answer may take seconds: the button shows that it was pressed. Pressed again it asks again, and is done once.
+// What is larger than the server takes (web.doors) is not sent: its refusal would leave nothing of what was typed.
+const mostBytes = 2 ** 20;
 document.addEventListener("submit", (event) => {
-  if (event.target.matches(".asking")) event.submitter?.setAttribute("aria-busy", "true");
+  if (!event.target.matches(".asking")) return;
+  const { length } = new URLSearchParams(new FormData(event.target, event.submitter)).toString();
+  if (length <= mostBytes) return event.submitter?.setAttribute("aria-busy", "true");
+  event.preventDefault();
+  say(`Nothing was sent: this form holds ${(length / mostBytes).toFixed(1)} MiB, and one MiB is taken at once. Ask for less at a time.`, "bad", true);
 });
 addEventListener("pageshow", () => all("[aria-busy]").forEach((button) => button.removeAttribute("aria-busy")));
 
