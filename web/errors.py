@@ -19,10 +19,11 @@ from access.rest.problems import (
     problem_response,
     why_unanswered,
 )
+from access.typed import typed_into
 from access.views import at_an_old_page
 from web.doors import READ, is_rest
 from web.themes import theme_in
-from web.unanswered import fields_of, page_of
+from web.unanswered import KEY, Fields, fields_of, page_of
 
 _OF_SEVERAL_PARTS: Final = "multipart/form-data"
 
@@ -32,7 +33,17 @@ def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str
         return problem_response(request, status, f"{title}. {means}")
     words = {"title": title, "means": means, "todo": todo, "request_id": getattr(request, "request_id", "")}
     words["again"] = status >= 500
+    words["typed"] = _typed(request)
     return render(request, "error.html", words, status=status)
+
+
+def _typed(request: HttpRequest) -> Fields:
+    """What a form of ours held that cannot be sent any more, so that it is not lost: its topic was deleted.
+
+    What another site sends is not shown as if it had been typed here.
+    """
+    is_ours = request.method not in READ and getattr(request, "csrf_processing_done", False)
+    return [one for one in typed_into(request.POST) if one[1]] if is_ours and request.POST.get(KEY) else []
 
 
 def _unanswered(request: HttpRequest, status: int, means: str, todo: str) -> HttpResponse:

@@ -288,3 +288,16 @@ def test_a_form_in_letters_of_its_own_is_refused(client: Client, address: str, l
         302,
         403,
     )
+
+
+def test_what_was_typed_about_a_topic_that_is_deleted_meanwhile_is_shown(client: Client) -> None:
+    """There is no form any more that it could be typed into: it can still be read and copied."""
+    client.force_login(create_user("mira", Role.OPERATOR, None))
+    typed = {"assignments": "1, 2, 3\n<2, 3, 1>", "reason": "R&D", **OF_THE_FORM}
+    answer = client.post("/cluster/ask/add-partitions/topic/gates/", typed)
+    page = answer.content.decode()
+    assert answer.status_code == 404 and "Nothing was changed." in page
+    assert "What you had typed" in page and "1, 2, 3\n&lt;2, 3, 1&gt;" in page and "R&amp;D" in page
+    assert OF_THE_FORM["key"] not in page
+    strangers = client.post("/nothing/is/here/", typed)
+    assert strangers.status_code == 404 and "R&amp;D" not in strangers.content.decode()
