@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -67,6 +67,13 @@ def _joins_what_stands_before(letter: str) -> bool:
     return unicodedata.category(letter).startswith("M") or letter == "\u200d"
 
 
+def seam(text: str, place: int) -> int:
+    """The place, or the next one before it, where a letter begins with all that is drawn onto it."""
+    while 0 < place < len(text) and (_joins_what_stands_before(text[place]) or text[place - 1] == "\u200d"):
+        place -= 1
+    return place
+
+
 def straight(text: str) -> str:
     """What would turn the words behind it around is seen where it stands, as a letter that has no shape."""
     return text if text.isascii() else _TURNS_AROUND.sub("\ufffd", text)
@@ -95,16 +102,6 @@ def middle_cut(identifier: str, longest: int = 40) -> str:
     head = (longest - 1) * 2 // 3
     tail = identifier[-(longest - 1 - head) :]
     return f"{identifier[:head]}…{_without_its_base(tail)}"
-
-
-def cut_names(names: Iterable[str]) -> list[str]:
-    """Each with its middle left out if it is long: a cell of a table has room for a few of 249 letters."""
-    return [middle_cut(name) for name in names]
-
-
-def by_topic(names: Iterable[tuple[str, str]]) -> str:
-    """`0, 1` where no topic is named, else `orders 0, 1 · clicks 4`."""
-    return " · ".join(f"{middle_cut(topic)} {numbers}" if topic else numbers for topic, numbers in names)
 
 
 def some_of(names: list[str], number: int, shown: Callable[[str], str]) -> str:

@@ -62,8 +62,8 @@ CONTRAST = """() => {
   };
   const bad = new Set();
   for (const e of document.querySelectorAll('main *, .bar *')) {
-    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-    if (!own || !e.checkVisibility() || e.closest('.vh, [aria-disabled]')) continue;
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || e.matches('.cut, .brief');
+    if (!own || !e.checkVisibility() || e.closest('.vh, .cut > span, [aria-disabled]')) continue;
     const a = light(parts(getComputedStyle(e).color)), b = light(ground(e));
     const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
     const what = e.textContent.trim().slice(0, 30);

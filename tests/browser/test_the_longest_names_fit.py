@@ -95,14 +95,16 @@ def test_on_a_telephone_the_name_of_a_group_is_cut_after_what_is_wrong_with_it(o
         assert shown.evaluate(LACKS) < 0.01, name
 
 
-LAST_LETTER_IS_SEEN = """cell => {
-  const letters = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
-  let last;
-  while (letters.nextNode()) if (letters.currentNode.data.trim()) last = letters.currentNode;
-  const range = document.createRange();
-  range.setStart(last, last.length - 1);
-  range.setEnd(last, last.length);
-  return range.getBoundingClientRect().right <= cell.getBoundingClientRect().right;
+# What of a name is drawn last, as far as there is room for it.
+END_THAT_IS_SEEN = """cell => {
+  const cut = cell.querySelector('.cut'), shown = getComputedStyle(cut, '::after');
+  const pen = document.createElement('canvas').getContext('2d');
+  pen.font = `${shown.fontWeight} ${shown.fontSize} ${shown.fontFamily}`;
+  const fits = (text) => pen.measureText(text).width <= parseFloat(shown.width) + 1;
+  if (cut.getBoundingClientRect().right > cell.getBoundingClientRect().right + 1) return '';
+  let text = cut.dataset.end;
+  while (!fits(text)) text = text.slice(1);
+  return text;
 }"""
 
 
@@ -113,8 +115,29 @@ def test_topics_that_differ_at_their_ends_are_told_apart_on_a_phone(open_page: O
     page = open_page("/topics/?q=of-some", width=390)
     names = page.locator("#list tbody th")
     expect(names).to_have_count(3)
-    assert [name.evaluate(LAST_LETTER_IS_SEEN) for name in names.all()] == [True] * 3
+    assert sorted(name.evaluate(END_THAT_IS_SEEN)[-5:] for name in names.all()) == ["00000", "00001", "00002"]
     expect(page.get_by_role("link", name="events.of-some-service-00002", exact=True)).to_be_visible()
+
+
+def test_partitions_of_topics_with_long_names_are_told_apart_found_and_read_aloud(open_page: Open) -> None:
+    """Those of a Streams application were cut at their ends, where alone they differ."""
+    cast.add_cluster()
+    cast.add_broker(1)
+    group = cast.add_group("app")
+    cast.add_member(group, "ann")
+    store = "app-KSTREAM-AGGREGATE-STATE-STORE-0000000003"
+    for end in ("changelog", "repartition"):
+        cast.own(group, cast.add_topic(f"{store}-{end}", 1, [(1,)]), "ann", [0])
+    page = open_page("/groups/app/", width=390)
+    live(page)
+    rows = page.locator("#partitions tbody th")
+    for look in looks(page):
+        shown = [row.evaluate(END_THAT_IS_SEEN) for row in rows.all()]
+        assert all(len(end) > 5 for end in shown) and len(set(shown)) == 2, (look, shown)
+    for end in ("changelog", "repartition"):
+        name = f"{store}-{end}-0"
+        expect(page.get_by_role("rowheader", name=name, exact=True)).to_have_attribute("title", name)
+        assert page.evaluate("name => window.find(name)", name), name
 
 
 LINES = """cell => {

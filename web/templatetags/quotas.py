@@ -4,7 +4,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from web.wording import middle_cut
+from web.templatetags.written import brief
 
 register = template.Library()
 
@@ -16,4 +16,4 @@ def quota_name(name: str | None, any_of_them: str, each: str = "none stated") ->
     """None is whichever; the empty name is the default of quotas, and of a client that states none."""
     if not name:
         return format_html('<span class="quiet">{}</span>', any_of_them if name is None else each)
-    return format_html('<span title="{}">{}</span>', name, middle_cut(name, LONGEST))
+    return format_html("<span>{}</span>", brief(name, LONGEST))

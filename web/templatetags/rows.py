@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from web.templatetags.written import age, mark, moment, plural
-from web.wording import count, middle_cut, size
+from web.templatetags.written import age, mark, moment, one_line, plural
+from web.wording import count, size
 
 register = template.Library()
 
@@ -19,7 +19,7 @@ _ROW = (
     ' aria-label="{phase}"></i><span class="mid">{phase}</span></span></td><th scope="row" class="clip rest">'
     '<a href="{address}" title="{name}">{short}</a>{note}</th><td class="mid">{words}</td>'
     '<td class="num" data-live>{least}{lag}</td><td class="num wide" data-live>{members}</td>'
-    '<td class="num mid">{partitions}</td><td class="wide topic" title="{topics}">{topics}</td>'
+    '<td class="num mid">{partitions}</td><td class="wide topic" title="{topics}">{named}</td>'
     '<td class="far">{protocol}</td><td class="num mid">{committed}</td>'
     '<td class="num wide" data-live>{generation}</td><td class="num far">{changed}</td>'
     '<td class="num far">{shard}</td><td class="num far" data-live>{version}</td></tr>\n'
@@ -49,7 +49,7 @@ def group_row(row: Any, finding: Any) -> SafeString:
         mark=mark(row.phase),
         phase=row.phase,
         address=reverse("group", args=[row.name]),
-        short=middle_cut(row.name, 48),
+        short=one_line(row.name),
         note=note,
         words=words,
         least=_AT_LEAST if row.unknown and row.lag is not None else "",
@@ -57,6 +57,7 @@ def group_row(row: Any, finding: Any) -> SafeString:
         members=count(row.members),
         partitions=count(row.partitions),
         topics=row.topics or "",
+        named=one_line(row.topics or ""),
         protocol=row.kind,
         committed=age(row.committed_at),
         generation=count(row.generation),
@@ -78,9 +79,9 @@ _REPS = '<span class="reps" role="img" aria-label="{}">{}</span>'
 _REP = '<{tag}{kind} title="Broker {broker}: {word}">{sign}{broker}</{tag}>'
 
 
-def named(address: str, name: str, longest: int) -> SafeString:
+def named(address: str, name: str) -> SafeString:
     """A link with a name that may be too long."""
-    return format_html('<a href="{}" title="{}">{}</a>', address, name, middle_cut(name, longest))
+    return format_html('<a href="{}" title="{}">{}</a>', address, name, one_line(name))
 
 
 @register.simple_tag
@@ -152,10 +153,9 @@ def listed_partition(row: Any, live: Sequence[int]) -> SafeString:
         tone=format_html(' class="{}"', tone) if tone else "",
         name=row.name,
         link=format_html(
-            '<a href="{}"><span class="stem">{}-</span>{}</a>',
+            '<a href="{}">{}</a>',
             reverse("partition", args=[row.topic_name, row.partition]),
-            row.topic_name,
-            row.partition,
+            one_line(row.name),
         ),
         leader=_NO_LEADER if row.offline else row.leader,
         reps=reps(row, live),
@@ -228,8 +228,8 @@ _TOPIC = (
 )
 _FOLD = '<a class="fold" href="{address}" aria-expanded="{opened}" aria-label="Partitions of {name}"></a>'
 _PARTITION = (
-    '<tr{bad}><th scope="row" class="id named rest" title="{name}"><span><span class="stem">{topic}-</span>'
-    '{partition}</span></th>{cells}<td class="num" data-live>{in_sync}</td><td class="num mid">{since}</td>'
+    '<tr{bad}><th scope="row" class="id named rest" title="{name}">{shown}</th>'
+    '{cells}<td class="num" data-live>{in_sync}</td><td class="num mid">{since}</td>'
     '<td class="num wide" data-live>{epoch}</td><td class="num wide" data-live>{end}</td>'
     '<td class="num far" data-live>{version}</td><td class="say mid{tone}">{note}</td></tr>\n'
 )
@@ -242,7 +242,7 @@ _LOST = {False: "", True: mark_safe(' class="lost"')}
 def topic_row(block: Any) -> SafeString:
     """One topic across the brokers: of each how many partitions it leads and holds."""
     topic = block.topic
-    name = named(reverse("topic", args=[topic.name]), topic.name, 32)
+    name = named(reverse("topic", args=[topic.name]), topic.name)
     if block.toggle:
         opened = "true" if block.opened else "false"
         name = format_html(_FOLD, address=block.toggle, opened=opened, name=topic.name) + name
@@ -283,8 +283,7 @@ def partition_row(row: Any) -> SafeString:
         _PARTITION,
         bad=mark_safe(' class="bad"') if partition.offline else "",
         name=partition.name,
-        topic=partition.topic_name,
-        partition=partition.partition,
+        shown=one_line(partition.name),
         cells=mark_safe("".join(cells)),
         in_sync=format_html('<b class="t-bad">{}</b>', in_sync) if partition.offline else in_sync,
         since=moment(partition.since),

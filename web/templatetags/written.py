@@ -1,11 +1,12 @@
 """This room gives templates the wording of pages: counts, ages, times, marks of states."""
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 
 from django import template
 from django.utils import timezone
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from access.confirming import scripts_of, written_out
@@ -23,9 +24,7 @@ register.filter("took", wording.length)
 register.filter("duration", spelled)
 register.filter("straight", wording.straight)
 register.filter("middle_cut", wording.middle_cut)
-register.filter("cut_names", wording.cut_names)
 register.filter("listed", wording.listed)
-register.filter("by_topic", wording.by_topic)
 register.filter("written_out", written_out)
 register.filter("scripts_of", scripts_of)
 register.filter("asked_for", outcomes.title_of)
@@ -40,8 +39,19 @@ MARKS = {
     "Fenced": "warn",
     "Never connected": "empty",
 }
-_END = 5
-"""Letters of an id that stand whatever the width."""
+_END, _END_OF_NAME = 5, 9
+"""Letters of an id, and of a name, that are drawn last wherever there is room for them."""
+
+_BEGINNING = 4
+"""So many letters of a name are not among those that are drawn last."""
+
+_SHORT = 8
+"""A name of so many letters is not cut anywhere."""
+
+_LONGEST_NAME = 10_000
+_HYPHEN_WITHIN_A_LINE = "-\u2060"
+_ONE_LINE = '<span class="cut" data-start="{}" data-end="{}"><span>{}</span></span>'
+_BRIEF = '<span class="brief" data-shown="{}" title="{}"><span class="vh">{}</span></span>'
 
 _HYPHENS = re.compile(r"(-+(?:[^-\s][\u0300-\u036f]*)?)")
 """A hyphen with what must stay behind it, a letter with its accents."""
@@ -92,14 +102,35 @@ def age(at: datetime | None) -> SafeString | str:
 
 @register.simple_tag
 def ended(identifier: str, longest: int) -> SafeString | str:
-    """An id with its middle left out; where there is less room its beginning goes: ends tell ids apart."""
-    identifier = wording.straight(identifier)
-    if len(identifier) <= _END:
-        return identifier
-    # What was left out stands at the end of the beginning, where the style sheet cuts too: once, not twice.
-    whole = len(identifier) <= longest
-    stem = identifier[:-_END] if whole else f"{identifier[: longest - _END - 1]}…"
-    return format_html('<span class="ended"><span class="stem">{}</span>{}</span>', stem, identifier[-_END:])
+    """An id in a narrow place: its middle is left out, and with less room more of it: ends tell ids apart."""
+    return one_line(identifier, _END, longest)
+
+
+@register.filter
+def one_line(name: str, end: int = _END_OF_NAME, longest: int = _LONGEST_NAME) -> SafeString | str:
+    """A name on one line of a cell, which loses its middle where it has no room, or is longer than `longest`.
+
+    Of its two pieces the second, of at least `end` letters, gives way last. The whole lies over them unseen,
+    for a search in the page, a copy, and who listens.
+    """
+    name = wording.straight(name)
+    if len(name) <= _SHORT:
+        return name
+    place = wording.seam(name, max(len(name) - end, _BEGINNING))
+    start = name[:place] if len(name) <= longest else f"{name[: longest - end - 1]}…"
+    return format_html(_ONE_LINE, start, name[place:], name)
+
+
+@register.filter
+def brief(text: str, longest: int = 40) -> SafeString | str:
+    """Words on a line of their own or within a sentence, their middle left out if they are long.
+
+    As `one_line`: the whole stands there unseen, and on hover.
+    """
+    shown, whole = wording.middle_cut(text, longest), wording.straight(text)
+    if shown in (text, whole):
+        return shown
+    return format_html(_BRIEF, shown.replace("-", _HYPHEN_WITHIN_A_LINE), whole, whole)
 
 
 @register.filter
@@ -108,8 +139,26 @@ def named(name: str) -> SafeString:
 
     One that is longer than a line is parted elsewhere, so it is not the whole that may not wrap.
     """
-    shown = wording.middle_cut(name)
-    return format_html('<span class="name">{}</span>', unparted(shown))
+    shown = brief(name)
+    return format_html(
+        '<span class="name">{}</span>', shown if isinstance(shown, SafeString) else unparted(shown)
+    )
+
+
+@register.filter
+def briefs(names: list[str]) -> list[SafeString | str]:
+    """Each with its middle left out if it is long: a cell of a table has room for a few of 249 letters."""
+    return [brief(name) for name in names]
+
+
+@register.filter
+def by_topic(names: Iterable[tuple[str, str]]) -> SafeString:
+    """`0, 1` where no topic is named, else `orders 0, 1 · clicks 4`."""
+    return format_html_join(" · ", "{}{}", ((_before(topic), numbers) for topic, numbers in names))
+
+
+def _before(topic: str) -> SafeString | str:
+    return format_html("{} ", brief(topic)) if topic else ""
 
 
 @register.filter

@@ -29,7 +29,7 @@ def text(client: Client, address: str, status: int = 200) -> str:
     answer = client.get(address)
     assert answer.status_code == status, (address, answer.status_code)
     # A name is one word, although it may be cut off where there is no room, and is not parted at its hyphens.
-    page = re.sub(r'<span class="(?:stem">|nowrap">(?=-))([^<]*)</span>', r"\1", answer.content.decode())
+    page = re.sub(r'<span class="nowrap">(?=-)([^<]*)</span>', r"\1", answer.content.decode())
     spaced = unescape(strip_tags(page.replace("<", " <")))
     words = re.sub(r"[\s\u202f]+", " ", spaced)
     return re.sub(r" ([.,:;])", r"\1", words)

@@ -1,12 +1,23 @@
 """This room tests how numbers, ages and times are written."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from muster.kernel.instants import spelled
-from web.templatetags.written import each_named, ended, folding, named, near, unparted
-from web.wording import age, by_topic, clock, count, length, listed, mean, middle_cut, some_of
+from web.templatetags.written import (
+    brief,
+    by_topic,
+    each_named,
+    ended,
+    folding,
+    named,
+    near,
+    one_line,
+    unparted,
+)
+from web.wording import age, clock, count, length, listed, mean, middle_cut, some_of
 
 NOW = datetime(2026, 11, 21, 3, 12, 41, tzinfo=UTC)
 
@@ -82,7 +93,8 @@ def test_what_turns_a_line_around_is_seen_where_it_stands() -> None:
 
 def test_partitions_are_listed_by_the_topics_that_are_named() -> None:
     assert by_topic([("", "0, 1")]) == "0, 1"
-    assert by_topic([("orders", "0, 1"), ("c" * 249, "4")]) == f"orders 0, 1 · {'c' * 26}…{'c' * 13} 4"
+    told = by_topic([("orders", "0, 1"), ("c" * 249, "4")])
+    assert told.startswith("orders 0, 1 · <span ") and told.endswith(f"{'c' * 249}</span></span> 4")
 
 
 def test_some_of_many_are_named_and_the_rest_counted_once() -> None:
@@ -92,16 +104,45 @@ def test_some_of_many_are_named_and_the_rest_counted_once() -> None:
     assert some_of(["w" * 249], 1, middle_cut) == f"{'w' * 26}…{'w' * 13}"
 
 
+def pieces(told: str) -> tuple[str, ...]:
+    """What is drawn first, what is drawn last, and the whole."""
+    found = re.fullmatch(
+        '<span class="cut" data-start="(.*)" data-end="(.*)"><span>(.*)</span></span>', str(told)
+    )
+    assert found
+    return found.groups()
+
+
+def test_names_on_one_line_keep_their_ends_and_are_whole_to_a_search() -> None:
+    """Two topics of one Streams application looked alike."""
+    for end in ("changelog-0", "repartition-0"):
+        name = f"app-KSTREAM-AGGREGATE-STATE-STORE-0000000003-{end}"
+        start, last, whole = pieces(one_line(name))
+        assert (start + last, whole) == (name, name) and last in f"-{end}"
+    assert one_line("orders-0") == "orders-0"
+    assert pieces(one_line("<b>-of-markup")) == ("&lt;b&gt;-", "of-markup", "&lt;b&gt;-of-markup")
+
+
+def test_a_letter_is_not_parted_from_what_is_drawn_onto_it() -> None:
+    name = "group-of-many-" + "e\u0301" * 6
+    start, last, _ = pieces(ended(name, 40))
+    assert start + last == name and not last.startswith("\u0301")
+
+
+def test_words_that_are_cut_are_whole_to_a_search_and_on_hover() -> None:
+    assert brief("orders", 20) == "orders"
+    told = brief("w" * 249, 20)
+    assert f'data-shown="{"w" * 12}…{"w" * 7}"' in told
+    assert f'title="{"w" * 249}"' in told and f'<span class="vh">{"w" * 249}</span>' in told
+
+
 def test_where_ids_have_no_room_their_ends_are_kept() -> None:
     """What a client makes up begins alike: a column of them says nothing by its beginnings."""
     name = "muster-python-6759882cc9ba87aec"
     assert ended("ann", 20) == "ann"
-    assert (
-        ended(name, 40)
-        == '<span class="ended"><span class="stem">muster-python-6759882cc9ba</span>87aec</span>'
-    )
-    # What is left out is marked once: the style sheet cuts the stem at its end, where there is less room.
-    assert ended(name, 20) == '<span class="ended"><span class="stem">muster-python-…</span>87aec</span>'
+    assert pieces(ended(name, 40)) == ("muster-python-6759882cc9ba", "87aec", name)
+    # What is left out is marked once: the style sheet cuts the first piece at its end, where room is less.
+    assert pieces(ended(name, 20)) == ("muster-python-…", "87aec", name)
     assert near("from", "ann") == "from ann"
     assert near("to", name) == '<span class="vh">to </span>…87aec'
     assert near("to", "<ann's>") == '<span class="vh">to </span>…nn&#x27;s&gt;'
@@ -118,7 +159,8 @@ def test_no_line_ends_at_a_hyphen_of_a_name_also_of_one_whose_middle_is_left_out
     kept = '<span class="nowrap">-'
     assert named("gate-<3") == f'<span class="name">gate{kept}&lt;</span>3</span>'
     shown = named("the-records-of-a-name-that-is-longer-than-the-line-12")
-    assert "…" in shown and shown.count("-") == shown.count(kept) == 8
+    drawn = shown.partition('data-shown="')[2].partition('"')[0]
+    assert "…" in drawn and drawn.count("-") == drawn.count("-\u2060") == 8
     assert named("größe-é-ö̈n").count(kept) == 2 and f"{kept}ö̈</span>n" in named("größe-é-ö̈n")
     assert unparted("no topic a-b - <c>") == f"no topic a{kept}b</span> {kept}</span> &lt;c&gt;"
     assert each_named(["a-1", "b"]) == f"{named('a-1')}, {named('b')}"
