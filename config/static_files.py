@@ -22,7 +22,7 @@ class _AsItWas:
         self._file = file
         self._bodies = {path: Path(path).read_bytes() for _, path, _ in file.alternatives}
 
-    def get_response(self, method: str, request_headers: Mapping[str, str]) -> Response:
+    def get_response(self, method: str | None, request_headers: Mapping[str, str]) -> Response:
         """Answer in full, or with the 304 or 405 that WhiteNoise decides on; no part of a file is given."""
         whole = {name: value for name, value in request_headers.items() if name != "HTTP_RANGE"}
         found = self._file.get_response("HEAD" if method == "GET" else method, whole)

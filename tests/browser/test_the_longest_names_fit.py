@@ -1,11 +1,15 @@
 """Names of 249 letters, groups of many partitions and of several topics fit every page that shows them."""
 
+from urllib.parse import urljoin
+
 import pytest
 from playwright.sync_api import expect
 
+from controller.models import ClientQuota
 from tests.browser.conftest import Open
 from tests.browser.test_pages_in_chromium import BASICS, FITS, live, looks, width_of
 from tests.integration.web import cast
+from tests.integration.web.test_plans_are_shown_and_steered import add_plan
 
 pytestmark = pytest.mark.browser
 
@@ -154,3 +158,27 @@ def test_a_note_on_a_partition_is_broken_between_its_words(open_page: Open) -> N
     note = page.get_by_role("cell", name="under-replicated", exact=True).first
     expect(note).to_be_visible()
     assert note.evaluate(LINES) <= 2
+
+
+def test_on_a_telephone_rows_of_long_words_fit_and_are_told_apart(open_page: Open) -> None:
+    """A path of a hundred letters and a client of 249 widened their pages; plans looked alike."""
+    cast.add_cluster()
+    for broker in (1, 2, 3):
+        cast.add_broker(broker, fenced=broker == 3)
+    orders = cast.add_topic("orders", 106, [(1, 2, 3)], out=[3])
+    cast.note_log(2, orders, 3, "offline", f"Input/output error: /data/{'d' * 120}")
+    ClientQuota.objects.create(
+        user_name="u" * 249, client_id="c" * 249, consumer_byte_rate=5_000_000, version=8
+    )
+    add_plan("Running")
+    page = open_page("/", width=390)
+    for address in ("/quotas/", "/topics/orders/", "/brokers/2/", "/plans/", "/brokers/"):
+        page.goto(urljoin(page.url, address))
+        content, window = width_of(page)
+        assert content <= window, address
+        assert page.evaluate(FITS) == [], address
+    # The mark stood on a line of its own above its word.
+    fenced = page.locator("td.words .state", has_text="Fenced").bounding_box()
+    assert fenced is not None and fenced["height"] < 30
+    page.goto(urljoin(page.url, "/plans/"))
+    expect(page.locator("#main tbody time")).to_be_visible()

@@ -25,8 +25,8 @@ def begun() -> StaticFiles:
     return StaticFiles(lambda _: HttpResponse("nothing is here", status=404))
 
 
-def asked(files: StaticFiles, method: str = "GET", **headers: str) -> HttpResponse:
-    answer = files(RequestFactory().generic(method, "/static/muster.css", **headers))
+def asked(files: StaticFiles, method: str = "GET", headers: dict[str, str] | None = None) -> HttpResponse:
+    answer = files(RequestFactory().generic(method, "/static/muster.css", headers=headers))
     assert isinstance(answer, HttpResponse)
     return answer
 
@@ -46,14 +46,14 @@ def test_a_file_that_was_deleted_is_answered_as_it_was(sheet: Path) -> None:
 
 
 def test_a_part_is_answered_by_the_whole(sheet: Path) -> None:
-    answer = asked(begun(), HTTP_RANGE="bytes=0-3")
+    answer = asked(begun(), headers={"Range": "bytes=0-3"})
     assert answer.status_code == 200 and answer.content.decode() == OLD
 
 
 def test_who_has_it_is_told_so_and_who_asks_for_its_head_gets_no_body(sheet: Path) -> None:
     files = begun()
     known = asked(files)["ETag"]
-    assert asked(files, HTTP_IF_NONE_MATCH=known).status_code == 304
+    assert asked(files, headers={"If-None-Match": known}).status_code == 304
     head = asked(files, "HEAD")
     assert head.content == b"" and head["Content-Length"] == str(len(OLD))
     assert asked(files, "POST").status_code == 405
