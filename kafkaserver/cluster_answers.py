@@ -160,6 +160,19 @@ def answer_describe_cluster(
         error, text = ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a listener of brokers"
     elif asked != BROKERS:
         error, text = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there are no endpoints of type {asked}"
+    if error is not ErrorCode.NONE:
+        # As in Kafka nothing is told of the cluster beside it.
+        body = build(
+            shape,
+            error_code=error,
+            error_message=text,
+            endpoint_type=BROKERS,
+            cluster_id="",
+            controller_id=NOBODY,
+            brokers=(),
+            cluster_authorized_operations=OPERATIONS_NOT_ASKED,
+        )
+        return encode_reply(ApiKey.DESCRIBE_CLUSTER, header.api_version, header.correlation_id, body)
     listed = part(shape, "DescribeClusterBroker")
     fenced = view.fenced if getattr(request, "include_fenced_brokers", False) else ()
     everybody = [(one, False) for one in view.everybody] + [(one, True) for one in fenced]
@@ -179,7 +192,7 @@ def answer_describe_cluster(
                 rack=one.rack,
                 is_fenced=is_fenced,
             )
-            for one, is_fenced in (everybody if asked == BROKERS else ())
+            for one, is_fenced in everybody
         ),
         cluster_authorized_operations=(
             operations if request.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED

@@ -1,6 +1,7 @@
 """This room answers what Kafka's tools ask about quotas of clients; the controller decides (KIP-546)."""
 
 import math
+from collections import Counter
 from typing import Any, Final
 
 from kafkaserver.admin.asking import (
@@ -31,6 +32,12 @@ from muster.messages.link.quotas import (
 NOT_FOUND_HERE: Final = (
     "users here prove themselves by tokens (manage.py create_token), which no client lists"
 )
+
+_NOT_FOUND: Final = {"error_code": ErrorCode.RESOURCE_NOT_FOUND, "error_message": NOT_FOUND_HERE}
+_TWICE: Final = {
+    "error_code": ErrorCode.DUPLICATE_RESOURCE,
+    "error_message": "the request names this user twice",
+}
 
 
 class QuotaHandlers:
@@ -119,14 +126,16 @@ class QuotaHandlers:
         """None: Kafka's tools ask for them beside the quotas of users. Raises MalformedFrame."""
         request = read_request(header, frame)
         shape = response_class(header.api_key, header.api_version)
-        asked = dict.fromkeys(one.name for one in request.users or ())
+        asked = Counter(one.name for one in request.users or ())
         result = part(shape, "DescribeUserScramCredentialsResult")
-        refused = {"error_code": ErrorCode.RESOURCE_NOT_FOUND, "error_message": NOT_FOUND_HERE}
         body = build(
             shape,
             error_code=ErrorCode.NONE,
             error_message=None,
-            results=tuple(build(result, user=name, credential_infos=(), **refused) for name in asked),
+            results=tuple(
+                build(result, user=name, credential_infos=(), **(_NOT_FOUND if times == 1 else _TWICE))
+                for name, times in asked.items()
+            ),
         )
         reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
 

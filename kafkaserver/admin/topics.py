@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from itertools import repeat
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from kafkaserver.admin.asking import (
@@ -32,6 +32,7 @@ from muster.kafkawire.api_table import (
 from muster.kernel.config_levels import Levels
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
+from muster.kernel.topic_names import WHAT_CAN_NAME_A_TOPIC, can_name_a_topic
 from muster.messages.link.from_broker import (
     CreatePartitions,
     CreateTopics,
@@ -48,8 +49,6 @@ MOST_TOPICS = 1_000
 """In one request: all of them are one turn of the controller, which nobody else may wait long for."""
 
 _QUOTA_IS_KNOWN_SINCE = 6
-_IDS_SINCE = 6
-"""DeleteTopics names topics by their ids as well."""
 
 
 class TooManyTopics(Exception):
@@ -62,9 +61,23 @@ NOT_AUTHORIZED: Final = TopicResult(
 NAMED_TWICE: Final = TopicResult(
     error=ErrorCode.INVALID_REQUEST, text="the topic is named twice in one request"
 )
+_UNKNOWN_NAME: Final = TopicResult(
+    error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text="there is no topic with an empty name"
+)
+_NAME_OR_ID: Final = TopicResult(
+    error=ErrorCode.INVALID_REQUEST, text="a topic is named either by its name or by its id"
+)
 _UNKNOWN_ID: Final = TopicResult(
     error=ErrorCode.UNKNOWN_TOPIC_ID, text="nobody here knows a topic of this id"
 )
+
+
+class _Named(NamedTuple):
+    """How DeleteTopics names a topic; before version 6 by its name alone."""
+
+    name: str | None
+    topic_id: UUID | None = None
+
 
 TopicNames = Callable[[UUID], str | None]
 """The name of a topic by its id, as this door was told."""
@@ -100,10 +113,17 @@ class TopicHandlers:
         names = Counter(topic.name for topic in request.topics)
         named_once = [topic for topic in request.topics if names[topic.name] == 1]
         allowed = [topic for topic in named_once if caller.may_create(topic.name)]
-        topics = tuple(_new_topic(topic) for topic in allowed if not _assigns_twice(topic))
+        nameless = [topic for topic in allowed if not can_name_a_topic(topic.name)]
+        topics = tuple(
+            _new_topic(topic)
+            for topic in allowed
+            if can_name_a_topic(topic.name) and not _assigns_twice(topic)
+        )
         answers, throttle_ms = await self._created(header, request, topics, caller.principal)
         unclear = filter(_assigns_twice, allowed)
         answers |= _refused(unclear, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned twice")
+        # A node's request could not be stored for one that holds U+0000, which would spoil the others.
+        answers |= _refused(nameless, ErrorCode.INVALID_TOPIC_EXCEPTION, WHAT_CAN_NAME_A_TOPIC)
         refused = (topic for topic in named_once if not caller.may_create(topic.name))
         answers |= _refused(refused, NOT_AUTHORIZED.error, NOT_AUTHORIZED.text)
         twice = "the topic is named twice in one request"
@@ -163,18 +183,18 @@ class TopicHandlers:
         self._later.start(reply, work, size_bytes=len(frame))
 
     async def _delete(self, header: RequestHeader, request: Any, reply: Reply) -> None:
-        if hasattr(request, "topics"):
-            topics = tuple(NamedTopic(name=one.name or "", topic_id=one.topic_id) for one in request.topics)
-        else:
-            topics = tuple(NamedTopic(name=name) for name in request.topic_names)
-        caller, times = caller_of(reply), Counter(topics)
+        caller, times = caller_of(reply), Counter(_named(request))
         asked = {
-            topic: self._may_not_change(caller, topic) or (NAMED_TWICE if count > 1 else None)
+            topic: self._may_not_change(caller, topic) or (NAMED_TWICE if count > 1 else _unclear(topic))
             for topic, count in times.items()
         }
         results = await results_of(
             self._controller,
-            tuple(topic for topic, refused in asked.items() if refused is None),
+            tuple(
+                NamedTopic(name=topic.name or "", topic_id=topic.topic_id)
+                for topic, refused in asked.items()
+                if refused is None
+            ),
             lambda allowed: DeleteTopics(topics=allowed, principal=caller.principal),
         )
         shape = response_class(header.api_key, header.api_version)
@@ -184,7 +204,7 @@ class TopicHandlers:
             responses.append(
                 build(
                     part(shape, "DeletableTopicResult"),
-                    name=(result.name or topic.name) or (None if header.api_version >= _IDS_SINCE else ""),
+                    name=result.name or topic.name,
                     topic_id=result.topic_id or topic.topic_id,
                     error_code=result.error,
                     error_message=result.text or None,
@@ -193,13 +213,13 @@ class TopicHandlers:
         body = build(shape, throttle_time=timedelta(0), responses=tuple(responses))
         reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
 
-    def _may_not_change(self, caller: KafkaCaller, topic: NamedTopic) -> TopicResult | None:
+    def _may_not_change(self, caller: KafkaCaller, topic: _Named) -> TopicResult | None:
         """Why this topic is not asked for.
 
         This door may not have heard yet of what was just made: for whoever may change every topic the
         controller is asked. Of others an id that nobody here can name is nobody's to change.
         """
-        name: str | None = topic.name
+        name = topic.name
         if not name and topic.topic_id is not None:
             name = self._name_of(topic.topic_id)
             if name is None and not caller.topics.is_everything:
@@ -224,6 +244,19 @@ async def results_of(
         error, text = refusal(problem)
         return repeat(TopicResult(error=error, text=text))
     return iter(answer.topics)
+
+
+def _named(request: Any) -> list[_Named]:
+    if hasattr(request, "topics"):
+        return [_Named(one.name, one.topic_id) for one in request.topics]
+    return list(map(_Named, request.topic_names))
+
+
+def _unclear(topic: _Named) -> TopicResult | None:
+    """Why the controller, to which an empty name is none, is not asked."""
+    if (topic.name is None) == (topic.topic_id is None):
+        return _NAME_OR_ID
+    return _UNKNOWN_NAME if topic.name == "" else None
 
 
 def _refused(topics: Iterable[Any], error: ErrorCode, text: str) -> dict[str, CreatedTopic]:

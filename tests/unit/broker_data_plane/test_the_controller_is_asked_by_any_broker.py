@@ -147,6 +147,15 @@ async def test_a_topic_named_twice_in_one_request_is_created_by_neither(tmp_path
         assert one.controller.asked == []
 
 
+async def test_a_name_that_no_topic_can_have_spoils_no_other(tmp_path: Path) -> None:
+    """A node stores the request for the controller, and could not store U+0000."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.controller.created = (CreatedTopic(name="orders", topic_id=UUID(int=1)),)
+        body = await ann.ask(ApiKey.CREATE_TOPICS, 7, _create(7, "a\0b", "orders"))
+        assert [int(topic.error_code) for topic in body.topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION, 0]
+        assert [[topic.name for topic in asked] for asked in one.controller.asked] == [["orders"]]
+
+
 async def test_a_partition_assigned_twice_is_refused_and_spoils_no_other_topic(tmp_path: Path) -> None:
     """The last one would be taken, and nobody could tell whether it is meant."""
     async with broker(tmp_path) as one, client(one.client_port) as ann:
@@ -280,6 +289,27 @@ async def test_what_is_named_twice_is_answered_once_and_not_deleted(tmp_path: Pa
         twice = ErrorCode.INVALID_REQUEST
         assert told == [("orders", twice), ("clicks", 0), (None, twice)][: 2 + (version > 5)]
         assert one.controller.changed == [(NamedTopic(name="clicks"),)]
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_an_empty_name_is_that_of_no_topic(tmp_path: Path, version: int) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        body = await ann.ask(ApiKey.DELETE_TOPICS, version, _delete(version, ""))
+        told = [(t.name, ErrorCode(int(t.error_code))) for t in body.responses]
+        assert told == [("", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+        assert one.controller.changed == []
+
+
+@pytest.mark.parametrize(("name", "topic_id"), [(None, None), ("", ORDERS), ("orders", ORDERS)])
+async def test_a_topic_is_named_in_one_way(tmp_path: Path, name: str | None, topic_id: UUID | None) -> None:
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        shape = request_class(ApiKey.DELETE_TOPICS, 6)
+        named = build(part(shape, "DeleteTopicState"), name=name, topic_id=topic_id)
+        asked = build(shape, topics=(named,), timeout=timedelta(seconds=1))
+        body = await ann.ask(ApiKey.DELETE_TOPICS, 6, asked)
+        told = [(t.name, t.topic_id, ErrorCode(int(t.error_code))) for t in body.responses]
+        assert told == [(name, topic_id, ErrorCode.INVALID_REQUEST)]
+        assert one.controller.changed == []
 
 
 async def test_of_a_topic_that_this_door_has_not_heard_of_the_controller_is_asked(tmp_path: Path) -> None:

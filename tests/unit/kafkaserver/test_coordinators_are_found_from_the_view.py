@@ -117,9 +117,11 @@ def test_brokers_that_are_fenced_are_told_to_whoever_asks_for_them() -> None:
 def test_controllers_have_no_listener_to_ask_for_and_nothing_else_has(
     version: int, endpoint_type: int, error: int
 ) -> None:
-    asked = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
+    asked = {"include_cluster_authorized_operations": True, "include_fenced_brokers": True}
     question = frame(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=endpoint_type, **asked)
-    answer = answer_describe_cluster(VIEW, read_request_header(question), question)
+    answer = answer_describe_cluster(VIEW, read_request_header(question), question, operations=1 << 8)
     body = body_of(ApiKey.DESCRIBE_CLUSTER, version, answer)
     assert (int(body.error_code), body.brokers) == (error, ())
+    assert (body.cluster_id, body.controller_id) == ("", -1)
+    assert body.cluster_authorized_operations == -(2**31)
     assert body.error_message

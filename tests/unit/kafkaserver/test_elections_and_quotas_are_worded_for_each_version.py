@@ -181,6 +181,9 @@ async def test_users_have_no_credentials_that_a_client_may_list() -> None:
     key = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
     answer = await asked(three_partitions(), key, 0, users=(parts(key, 0, "UserName", name="olga"),))
     assert [(one.user, int(one.error_code)) for one in answer.results] == [("olga", 91)]
+    named = tuple(parts(key, 0, "UserName", name=name) for name in ("olga", "mira", "olga"))
+    answer = await asked(three_partitions(), key, 0, users=named)
+    assert [(one.user, int(one.error_code)) for one in answer.results] == [("olga", 92), ("mira", 91)]
     assert (await asked(three_partitions(), key, 0, users=None)).results == ()
 
 
