@@ -204,9 +204,11 @@ def _words_that_hold(resource: _Resource, known: ConfigKey) -> list[str]:
 
 
 def _with_or_without(words: list[str], change: ConfigChange) -> str:
-    named = words_of(change.value or "")
+    stated = change.value or ""
     if change.change is Change.APPEND:
-        return ",".join([*words, *named])
+        # As Kafka reads it commas at the end say nothing; but where nothing else is said, an empty word is.
+        return ",".join([*words, stated.rstrip(",")]) if stated.strip(",") or not stated else ",".join(words)
+    named = words_of(stated)
     return ",".join(word for word in words if word not in named)
 
 

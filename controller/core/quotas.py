@@ -1,5 +1,6 @@
 """This room decides about client quotas: who may send and fetch how much (KIP-546); brokers obey them."""
 
+from collections import Counter
 from typing import Final
 
 import msgspec
@@ -37,6 +38,9 @@ from muster.messages.link.quotas import (
 MOST_QUOTAS: Final = 10_000
 """Entities that have one: every broker is told all of them in a snapshot."""
 
+_IP: Final = "ip"
+"""A type of entity that Kafka has."""
+
 _FIELDS: Final = {PRODUCER_BYTE_RATE: "producer_byte_rate", CONSUMER_BYTE_RATE: "consumer_byte_rate"}
 
 
@@ -52,8 +56,11 @@ def alter(draft: Draft, link: LinkId, frame: AlterClientQuotas) -> None:
     drafted = dict(draft.quotas)
     # Counted once: ten thousand for each of thousands held the loop for seconds.
     count = len(draft.all_quotas())
+    times = Counter(frozenset(one.entity) for one in frame.alterations)
     for alteration in frame.alterations:
         try:
+            if times[frozenset(alteration.entity)] > 1:
+                raise _Refused(ErrorCode.INVALID_REQUEST, "the request names this entity twice")
             row = _altered(draft, alteration, frame.expected_version, count)
         except _Refused as refused:
             results.append(QuotaResult(alteration.entity, refused.error, str(refused)))
@@ -133,10 +140,15 @@ def _checked(filters: tuple[QuotaFilter, ...]) -> dict[str, QuotaFilter]:
     if len(named) < len(filters):
         raise _Refused(ErrorCode.INVALID_REQUEST, "a filter names a type of entity twice")
     for one in filters:
+        if not one.entity_type or (one.entity_type == _IP and len(filters) > 1):
+            text = f"a filter names a type of entity, and {_IP} beside no other"
+            raise _Refused(ErrorCode.INVALID_REQUEST, text)
         if one.entity_type not in ENTITY_TYPES:
             text = f"quotas are set for {' and '.join(ENTITY_TYPES)}, not for {one.entity_type!r}"
             raise _Refused(ErrorCode.UNSUPPORTED_VERSION, text)
-        if one.match_type not in (EXACT, OF_DEFAULT, OF_ANY) or (one.match_type == EXACT) != bool(one.match):
+        if one.match_type not in (EXACT, OF_DEFAULT, OF_ANY) or (one.match_type == EXACT) != (
+            one.match is not None
+        ):
             raise _Refused(ErrorCode.INVALID_REQUEST, f"no way to filter a {one.entity_type}")
     return named
 
@@ -147,6 +159,11 @@ def _is_meant(key: QuotaKey, filters: dict[str, QuotaFilter], strict: bool) -> b
         if wanted is None:
             if strict and name is not None:
                 return False
-        elif name is None or (wanted.match_type != OF_ANY and name != (wanted.match or DEFAULT)):
+        elif name is None or (wanted.match_type != OF_ANY and name != _name_of(wanted)):
             return False
     return True
+
+
+def _name_of(wanted: QuotaFilter) -> str | None:
+    """As the rows have it; None: an empty name, which is nobody's."""
+    return (wanted.match or None) if wanted.match_type == EXACT else DEFAULT

@@ -113,9 +113,10 @@ class SomeOf:
         return ConfigType.LIST
 
     def admitted(self, text: str) -> str | None:
-        """`text` as it is stored, each word once; None: it is no such value."""
+        """`text` as it is stored, each word once; None: it is no such value, as where a comma has none."""
         named = words_of(text)
-        return ",".join(dict.fromkeys(named)) if named and set(named) <= set(self.words) else None
+        fits = len(named) == text.count(",") + 1 and set(named) <= set(self.words)
+        return ",".join(dict.fromkeys(named)) if fits else None
 
     def reads(self, text: str) -> bool:
         """True if it can be obeyed."""

@@ -103,6 +103,20 @@ def test_the_old_request_unsets_what_it_does_not_name() -> None:
     assert (result.error, configs_of_orders(cluster)) == (ErrorCode.NONE, {"retention.bytes": "7"})
 
 
+def test_segments_may_be_as_young_as_in_kafka() -> None:
+    cluster = cluster_of_orders()
+    [result], _ = asked(cluster, wish(orders(put("segment.ms", "1"))))
+    assert (result.error, configs_of_orders(cluster)) == (ErrorCode.NONE, {"segment.ms": "1"})
+
+
+def test_commas_behind_an_added_word_say_nothing() -> None:
+    cluster = cluster_of_orders()
+    for stated, policy in ((",", "delete"), ("compact,", "delete,compact")):
+        [result], _ = asked(cluster, wish(orders(ConfigChange("cleanup.policy", Change.APPEND, stated))))
+        told = configs_of_orders(cluster)["cleanup.policy"]
+        assert (result.error, told) == (ErrorCode.NONE, policy)
+
+
 def test_words_are_added_to_a_list_and_taken_from_it() -> None:
     cluster = cluster_of_orders()
     [result], _ = asked(cluster, wish(orders(ConfigChange("cleanup.policy", Change.APPEND, "delete"))))
@@ -130,6 +144,9 @@ def test_words_are_added_to_a_list_and_taken_from_it() -> None:
         (orders(put("retention.ms", None)), ErrorCode.INVALID_REQUEST),
         (orders(put("retention.ms", "1"), put("retention.ms", "2")), ErrorCode.INVALID_REQUEST),
         (orders(ConfigChange("retention.ms", Change.APPEND, "1")), ErrorCode.INVALID_CONFIG),
+        (orders(ConfigChange("cleanup.policy", Change.APPEND, "")), ErrorCode.INVALID_CONFIG),
+        (orders(ConfigChange("cleanup.policy", Change.APPEND, " ")), ErrorCode.INVALID_CONFIG),
+        (orders(put("segment.ms", "0")), ErrorCode.INVALID_CONFIG),
         (orders(ConfigChange("retention.ms", Change.SUBTRACT, "1")), ErrorCode.INVALID_CONFIG),
         (orders(put("retention.ms", "1"), expected=4), ErrorCode.INVALID_UPDATE_VERSION),
     ],

@@ -128,6 +128,14 @@ def test_one_key_twice_is_refused() -> None:
     assert errors(Cluster(brokers=1), frame) == [ErrorCode.INVALID_REQUEST]
 
 
+def test_an_entity_that_is_named_twice_is_refused_both_times() -> None:
+    both = (("user", "ann"), ("client-id", "till"))
+    cluster = Cluster(brokers=1)
+    frame = wish((both, (RATE,)), (both[::-1], (RATE,)), ((("user", "bob"),), (RATE,)))
+    assert errors(cluster, frame) == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert described(cluster) == [("bob", None)]
+
+
 def test_to_validate_changes_nothing() -> None:
     cluster = Cluster(brokers=1)
     assert errors(cluster, wish((ANN, (RATE,)), validate_only=True)) == [ErrorCode.NONE]
@@ -159,6 +167,7 @@ def test_filters_mean_what_kafkas_mean() -> None:
     assert described(cluster, ann) == [("ann", None), ("ann", "till")]
     assert described(cluster, ann, strict=True) == [("ann", None)]
     assert described(cluster, QuotaFilter("user", OF_DEFAULT)) == [("", None), ("", "")]
+    assert described(cluster, QuotaFilter("user", EXACT, "")) == []
     assert described(cluster, QuotaFilter("user", OF_ANY), strict=True) == [("ann", None), ("", None)]
     both = (QuotaFilter("user", OF_ANY), QuotaFilter("client-id", OF_ANY))
     assert described(cluster, *both, strict=True) == [("ann", "till"), ("", "")]
@@ -168,6 +177,8 @@ def test_filters_mean_what_kafkas_mean() -> None:
     ("filters", "error"),
     [
         ((QuotaFilter("ip", OF_ANY),), ErrorCode.UNSUPPORTED_VERSION),
+        ((QuotaFilter("ip", OF_ANY), QuotaFilter("user", OF_ANY)), ErrorCode.INVALID_REQUEST),
+        ((QuotaFilter("", OF_ANY),), ErrorCode.INVALID_REQUEST),
         ((QuotaFilter("user", OF_ANY), QuotaFilter("user", OF_DEFAULT)), ErrorCode.INVALID_REQUEST),
         ((QuotaFilter("user", 3),), ErrorCode.INVALID_REQUEST),
         ((QuotaFilter("user", EXACT),), ErrorCode.INVALID_REQUEST),

@@ -111,6 +111,7 @@ def test_every_default_is_a_value_of_its_own_kind() -> None:
         (SomeOf(("delete", "compact")), " compact , delete,compact", "compact,delete"),
         (SomeOf(("delete", "compact")), "compact,burn", None),
         (SomeOf(("delete", "compact")), " , ", None),
+        (SomeOf(("delete", "compact")), "compact,", None),
         (Replicas(), "", ""),
         (Replicas(), "*", "*"),
         (Replicas(), "0:1, 1:2,0:1", "0:1,1:2"),
