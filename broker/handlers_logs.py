@@ -23,6 +23,7 @@ from kafkaserver.later import Later
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import RequestHeader, build, encode_reply, part, read_request, response_class
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.topic_names import can_name_a_topic
 
 _UNKNOWN: Final = -1
 _AT_ONCE: Final = 1_000
@@ -137,6 +138,8 @@ class LogHandlers:
         hosted = self._plane.found(topic, number)
         if not caller.may_read(topic):
             hosted = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not can_name_a_topic(topic):
+            hosted = ErrorCode.INVALID_TOPIC_EXCEPTION
         elif isinstance(hosted, HostedPartition) and hosted.replica.failed:
             hosted = ErrorCode.KAFKA_STORAGE_ERROR
         elif isinstance(hosted, HostedPartition) and len(hosted.log.producers) > room:

@@ -47,6 +47,8 @@ AT_ONCE: Final = 500
 """Partitions that are answered in one go if none of them is looked up by time."""
 
 _UNKNOWN: Final = -1
+_NOBODY_LED: Final = 0
+"""The leader epoch in which a partition is made."""
 _THROTTLED_SINCE: Final = 2
 _EPOCHS_SINCE: Final = 4
 _OFFSET_NOT_AVAILABLE_SINCE: Final = 5
@@ -117,7 +119,7 @@ class OffsetHandlers:
         reply.send(encode_reply(key, header.api_version, header.correlation_id, body))
 
     def _epoch_end(self, shape: Any, topic: str, asked: Any, caller: KafkaCaller) -> Any:
-        hosted = self._plane.led(topic, asked.partition, asked.current_leader_epoch)
+        hosted = self._plane.led(topic, asked.partition, _as_stated(asked.current_leader_epoch))
         if not caller.may_describe(topic):
             hosted = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         error_code, epoch, end_offset = ErrorCode.NONE, _UNKNOWN, _UNKNOWN
@@ -208,7 +210,7 @@ class _Listed:
             if asked.timestamp < 0 and (since is None or self._header.api_version < since):
                 raise _Refused(ErrorCode.UNSUPPORTED_VERSION)
             epoch_stated = getattr(asked, "current_leader_epoch", _UNKNOWN)
-            hosted = self._plane.led(topic, asked.partition_index, epoch_stated)
+            hosted = self._plane.led(topic, asked.partition_index, _as_stated(epoch_stated))
             if isinstance(hosted, ErrorCode):
                 raise _Refused(hosted)
             return self._offset_at(hosted, asked.timestamp, from_offset)
@@ -255,6 +257,11 @@ class _Listed:
         if timestamp_ms == LARGEST_TIME:
             return found._replace(batch=_Batch(batch, place, place.timestamp_ms, is_largest=True))
         return found._replace(batch=_Batch(batch, place, timestamp_ms))
+
+
+def _as_stated(leader_epoch: int) -> int:
+    """Only −1 states none; what is below it is older than any, as in Kafka, whose Fetch alone differs."""
+    return leader_epoch if leader_epoch >= _UNKNOWN else _NOBODY_LED
 
 
 def _epoch_of(hosted: HostedPartition, offset: int) -> int:

@@ -8,6 +8,7 @@ import pytest
 
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kafkawire.records import read_records
+from muster.kernel.error_codes import ErrorCode
 from tests.unit.broker_data_plane.planes import broker, client, fetch, fetched, follower, produce
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
@@ -152,6 +153,10 @@ async def test_a_consumer_of_another_history_is_told_where_it_parts(tmp_path: Pa
         answer = fetched(await ann.ask(FETCH, 12, fetch(2, last_epoch=2)))
         told = answer.diverging_epoch
         assert (told.epoch, told.end_offset, values(answer)) == (1, 1, [])
+        # Kafka would have it begin anew.
+        answer = fetched(await ann.ask(FETCH, 12, fetch(2, last_epoch=4)))
+        told = answer.diverging_epoch
+        assert (int(answer.error_code), told.epoch, told.end_offset) == (0, 3, 2)
 
 
 def _listed(offset_at: int, version: int = 5) -> Any:
@@ -200,3 +205,31 @@ async def test_the_end_of_an_epoch_is_told(tmp_path: Path) -> None:
             answer = body.topics[0].partitions[0]
             ends.append((answer.leader_epoch, answer.end_offset))
         assert ends == [(1, 1), (1, 1), (4, 1), (-1, -1)]
+
+
+@pytest.mark.parametrize(
+    ("stated", "error"),
+    [
+        (-1, ErrorCode.NONE),
+        (-2, ErrorCode.FENCED_LEADER_EPOCH),
+        (3, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+async def test_only_minus_one_states_no_epoch(tmp_path: Path, stated: int, error: ErrorCode) -> None:
+    """Who asks for offsets by an epoch that nobody had looks at something else than the leader does."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, epoch=4)
+        asked = _listed(-1, 9)
+        (topic,) = asked.topics
+        (place,) = topic.partitions
+        topic = replace(topic, partitions=(replace(place, current_leader_epoch=stated),))
+        listed = await ann.ask(ApiKey.LIST_OFFSETS, 9, replace(asked, topics=(topic,)))
+        shape = request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)
+        partition = part(shape, "OffsetForLeaderPartition")(
+            partition=0, current_leader_epoch=stated, leader_epoch=4
+        )
+        topic = part(shape, "OffsetForLeaderTopic")(topic="orders", partitions=(partition,))
+        ends = await ann.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, shape(topics=(topic,)))
+        told = [ErrorCode(int(body.topics[0].partitions[0].error_code)) for body in (listed, ends)]
+        assert told == [error, error]

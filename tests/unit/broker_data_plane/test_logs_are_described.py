@@ -149,6 +149,8 @@ async def test_a_leader_tells_of_its_producers(tmp_path: Path) -> None:
         assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (-1, -1)
         unknown = (await ann.ask(PRODUCERS, 0, producers_of("clicks"))).topics[0].partitions[0]
         assert int(unknown.error_code) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        nameless = (await ann.ask(PRODUCERS, 0, producers_of("or/ders"))).topics[0].partitions[0]
+        assert int(nameless.error_code) == ErrorCode.INVALID_TOPIC_EXCEPTION
         act_as(one, KafkaCaller("ann", "ann", "", frozenset({"produce"}), EVERYTHING, EVERYTHING))
         refused = (await ann.ask(PRODUCERS, 0, producers_of())).topics[0].partitions[0]
         assert int(refused.error_code) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
