@@ -145,8 +145,7 @@ class _Answer:
                 self._reply.send(offset_commit_answer(self._header, topics, lambda topic, number: error))
             return
         for one in positions:
-            # Named twice and refused once, a partition is told of the refusal.
-            self._errors.setdefault((one.topic, one.number), judgement.refused.get(one, error))
+            self._errors[one.topic, one.number] = judgement.refused.get(one, error)
         self._parts -= 1
         if self._parts or self._reply is None:
             return

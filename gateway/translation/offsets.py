@@ -221,7 +221,7 @@ def asked_positions(
 ) -> tuple[dict[Partition, CommittedOffset], Refused]:
     """What can be asked of the group, and what cannot (conformance 112, 113).
 
-    Of a partition that is named twice the last position counts.
+    Of a partition that is named twice the last position counts; where one of them is refused, none does.
     """
     asked: dict[Partition, CommittedOffset] = {}
     refused: dict[tuple[str, int], ErrorCode] = {}
@@ -248,6 +248,8 @@ def asked_positions(
                 asked[Partition(name, known.topic_id, number)] = CommittedOffset(
                     offset, leader_epoch, metadata, retention_ms
                 )
+    if refused:
+        asked = {where: what for where, what in asked.items() if (where.topic, where.number) not in refused}
     return asked, refused
 
 

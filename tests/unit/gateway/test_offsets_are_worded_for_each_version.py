@@ -19,7 +19,7 @@ from muster.kafkawire.api_table import (
     response_class,
 )
 from muster.kafkawire.api_table import read_request_header as header_of
-from muster.kafkawire.offset_commits import offset_commit_answer, read_offset_commit
+from muster.kafkawire.offset_commits import AskedTopic, offset_commit_answer, read_offset_commit
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 from tests.unit.kafkaserver.kafka_requests import frame, parts
@@ -230,6 +230,15 @@ def test_what_cannot_be_committed_is_refused_for_itself(fields: dict[str, Any], 
     request = commit_request(9, **fields)
     number = fields.get("partition_index", 1)
     assert offsets.asked_positions(request, TOPICS) == ({}, {("orders", number): error})
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_a_partition_that_is_named_twice_and_refused_once_nothing_is_stored(order: int) -> None:
+    name, positions = commit_request(9).topics[0]
+    twice = [*positions, (1, 6, -1, "x" * 4_097)][::order]
+    request = commit_request(9)._replace(topics=[AskedTopic(name, twice)])
+    refused = {("orders", 1): ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    assert offsets.asked_positions(request, TOPICS) == ({}, refused)
 
 
 @pytest.mark.parametrize("metadata", ["x" * 4_096, "語" * 4_096, "\N{OWL}" * 2_048], ids=["x", "word", "owl"])
