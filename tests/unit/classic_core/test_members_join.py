@@ -40,6 +40,7 @@ def test_nobody_joins_an_empty_group_without_a_protocol() -> None:  # 18
     group = ClassicGroup()
     assert refused(group.join(protocols={}))[0] is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert refused(group.join(kind=""))[0] is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert group.rows.version == 0, "Kafka leaves an empty group behind"
 
 
 def test_who_shares_no_protocol_with_all_is_refused() -> None:  # 19

@@ -1,5 +1,7 @@
 """Which protocol a generation speaks, and how a strategy is rolled through a group (conformance 47, 48)."""
 
+from msgspec import structs
+
 from tests.unit.classic_core.group import ClassicGroup
 
 BOTH = {"range": b"r", "sticky": b"s"}
@@ -19,6 +21,16 @@ def test_nobody_wins_whom_not_all_know() -> None:  # 47
     group = ClassicGroup()
     group.turn(group.joining(protocols=OTHER_WAY), group.joining(protocols={"range": b"r"}))
     assert group.classic.protocol_name == "range"
+
+
+def test_a_protocol_that_is_named_twice_is_one() -> None:
+    """Kafka counts it twice, finds none that all know, and never answers."""
+    group = ClassicGroup()
+    event = structs.replace(group.joining(), protocols=(("range", b"a"), ("range", b"b")))
+    group.turn(event)
+    answer = group.join_answer(event)
+    assert answer is not None and answer.protocol_name == "range"
+    assert [one.metadata for one in answer.members] == [b"a"]
 
 
 def test_a_strategy_is_rolled_through_a_group() -> None:
