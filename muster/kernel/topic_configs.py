@@ -233,7 +233,7 @@ _ALL: Final = (
     ConfigKey(
         SEGMENT_MS,
         "log.roll.ms",
-        WholeNumber(1, INT64_MAX),
+        WholeNumber(MINUTE_MS, INT64_MAX),
         str(7 * DAY_MS),
         "A segment of this age is closed with the next record, though it is small.",
     ),

@@ -9,14 +9,19 @@ from groups.core.consumer_protocol import stated_subscription
 METADATA: Final = "other metadata"
 """An assignor's own, or what nobody else can read: a Streams application probes, a group is of workers."""
 
-_NAMED_MAX = 2
+_NAMED_MAX: Final = 2
+_PROTOCOLS_MAX: Final = 4
+_NAME_LENGTH: Final = 60
+"""Of a protocol: the frame alone bounds what a client calls one, and how many it names."""
 
 
 def words(before: ClassicMember, now: ClassicMember) -> str:
     """What is new, so that "it joined with" goes on with it; empty if nothing is."""
     supported, known = [name for name, _ in now.protocols], [name for name, _ in before.protocols]
     if supported != known:
-        return f"other protocols: {', '.join(supported)}"
+        more = len(supported) - _PROTOCOLS_MAX
+        named = ", ".join(name[:_NAME_LENGTH] for name in supported[:_PROTOCOLS_MAX])
+        return f"other protocols: {named}" + (f" and {more} more" if more > 0 else "")
     if before.protocols != now.protocols:
         return _of_metadata(before, now)
     if (before.session_timeout_ms, before.rebalance_timeout_ms) != (
@@ -47,10 +52,4 @@ def _of_metadata(before: ClassicMember, now: ClassicMember) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    return (
-        names[0]
-        if len(names) == 1
-        else f"{len(names)} topics"
-        if len(names) > _NAMED_MAX
-        else f"{names[0]}, {names[1]}"
-    )
+    return ", ".join(names) if len(names) <= _NAMED_MAX else f"{len(names)} topics"

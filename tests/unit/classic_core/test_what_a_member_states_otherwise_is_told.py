@@ -42,6 +42,11 @@ def member(**protocols: bytes) -> ClassicMember:
     ("before", "now", "told"),
     [
         (member(range=b"v1"), member(sticky=b"v1", range=b"v1"), "other protocols: sticky, range"),
+        (
+            member(range=b""),
+            member(**{f"{number}{'s' * 1_000}": b"" for number in range(7)}),
+            "other protocols: " + ", ".join(str(number) + "s" * 59 for number in range(4)) + " and 3 more",
+        ),
         (member(range=b"v1"), member(range=b"v2"), "other metadata"),
         (member(range=stated("orders")), member(range=stated("orders", user_data=b"!")), "other metadata"),
         (
