@@ -146,7 +146,8 @@ document.addEventListener("focusin", ({ target }) => {
 const mostBytes = 2 ** 20;
 document.addEventListener("submit", (event) => {
   if (!event.target.matches(".asking")) return;
-  const { length } = new URLSearchParams(new FormData(event.target, event.submitter)).toString();
+  // A browser sends each end of a line in two characters.
+  const length = new URLSearchParams(new FormData(event.target, event.submitter)).toString().replace(/(%0D)?%0A/g, "%0D%0A").length;
   if (length <= mostBytes) return event.submitter?.setAttribute("aria-busy", "true");
   event.preventDefault();
   say(`Nothing was sent: this form holds ${(length / mostBytes).toFixed(1)} MiB, and one MiB is taken at once. Ask for less at a time.`, "bad", true);

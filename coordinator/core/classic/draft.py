@@ -93,7 +93,8 @@ class ClassicDraft:
         before = self.member(member.member_id)
         if member == _stated(before):
             return ""
-        what = restated.words(before, member)
+        # By cooperative assignors each member joins with something else in each rebalance.
+        what = restated.words(before, member, briefly=self.phase is Phase.PREPARING_REBALANCE)
         self._count(before, -1)
         self.record(records.ClassicMemberChanged(member, reason, what))
         self._count(member, 1)

@@ -15,15 +15,22 @@ _NAME_LENGTH: Final = 60
 """Of a protocol: the frame alone bounds what a client calls one, and how many it names."""
 
 
-def words(before: ClassicMember, now: ClassicMember) -> str:
-    """What is new, so that "it joined with" goes on with it; empty if nothing is."""
+LOOKED_INTO_BYTES: Final = 8_192
+"""Of a subscription: to read one of a thousand topics takes milliseconds."""
+
+
+def words(before: ClassicMember, now: ClassicMember, *, briefly: bool = False) -> str:
+    """What is new, so that "it joined with" goes on with it; empty if nothing is.
+
+    `briefly`: nothing is read of what a member states, as where thousands join one after the other.
+    """
     supported, known = [name for name, _ in now.protocols], [name for name, _ in before.protocols]
     if supported != known:
         more = len(supported) - _PROTOCOLS_MAX
         named = ", ".join(name[:_NAME_LENGTH] for name in supported[:_PROTOCOLS_MAX])
         return f"other protocols: {named}" + (f" and {more} more" if more > 0 else "")
     if before.protocols != now.protocols:
-        return _of_metadata(before, now)
+        return METADATA if briefly else _of_metadata(before, now)
     if (before.session_timeout_ms, before.rebalance_timeout_ms) != (
         now.session_timeout_ms,
         now.rebalance_timeout_ms,
@@ -38,7 +45,10 @@ def _of_metadata(before: ClassicMember, now: ClassicMember) -> str:
     changed = (
         (old, new) for (_, old), (_, new) in zip(before.protocols, now.protocols, strict=True) if old != new
     )
-    was, is_now = (stated_subscription(metadata) for metadata in next(changed))
+    both = next(changed)
+    if max(map(len, both)) > LOOKED_INTO_BYTES:
+        return METADATA
+    was, is_now = map(stated_subscription, both)
     if was is None or is_now is None:
         return METADATA
     if was.topics != is_now.topics:

@@ -10,7 +10,7 @@ from groups.core.classic import ClassicMember
 from groups.core.consumer_protocol import subscription
 from groups.core.phases import Phase
 from groups.core.rebalances import rebalances
-from groups.core.records import PhaseEntered
+from groups.core.records import ClassicMemberChanged, PhaseEntered
 from tests.unit.classic_core.group import AT_ONCE, ClassicGroup
 
 
@@ -69,6 +69,27 @@ def member(**protocols: bytes) -> ClassicMember:
 )
 def test_what_is_new_is_said_in_words(before: ClassicMember, now: ClassicMember, told: str) -> None:
     assert words(before, now) == told
+
+
+def test_nothing_is_read_of_what_many_state_one_after_the_other_or_of_what_is_long() -> None:
+    """500 members of 100 topics held the loop for 0.4 s when they joined again."""
+    before, now = member(range=stated("orders")), member(range=stated("clicks"))
+    assert words(before, now, briefly=True) == "other metadata"
+    assert words(before, member(sticky=b""), briefly=True) == "other protocols: sticky"
+    many = member(range=stated(*(f"topic-{number}" for number in range(1_000))))
+    assert words(before, many) == "other metadata"
+    group = ClassicGroup(AT_ONCE)
+    ann, ben = group.completed("a", "b")
+    group.turn(*(group.joining(one, protocols={"range": stated("orders")}) for one in (ann, ben)))
+    assert told_of(group, ann, "clicks") == "other topics: +clicks −orders"
+    assert told_of(group, ben, "clicks") == "other metadata", "the rebalance goes on"
+
+
+def told_of(group: ClassicGroup, member_id: str, topic: str) -> str:
+    """What is recorded when it joins with a subscription to this topic."""
+    decision = group.turn(group.joining(member_id, protocols={"range": stated(topic)}))
+    (changed,) = [one for one in decision.records if isinstance(one, ClassicMemberChanged)]
+    return changed.what
 
 
 def test_the_cause_of_a_rebalance_names_what_changed() -> None:
