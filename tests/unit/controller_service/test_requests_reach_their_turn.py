@@ -34,6 +34,8 @@ from runtime.work_table import AnsweredRow, FinishedItem, WorkRow
 from tests.unit.controller_service.stage import ORDERS, HereAndNow, linked
 
 ID = "5f0c1c57-58a0-4d1c-8b53-6b3a0f5b8f11"
+NOBODY: Any = None
+"""Nothing is written on this connection."""
 NOTHING = DeleteTopics(topics=(NamedTopic(name="nothing"),), principal="mira")
 
 
@@ -220,11 +222,11 @@ async def test_what_is_being_written_as_its_link_goes_is_taken_back(monkeypatch:
         state = subject.cached(CLUSTER)
         if state is None:
             state, revived = subject.revive(CLUSTER, here.rows, here.now())
-            subject.store.save(None, CLUSTER, here.rows, revived.records)
+            subject.store.save(NOBODY, CLUSTER, here.rows, revived.records)
         decision = subject.decide(CLUSTER, state, [wish], here.now())
         if gone_meanwhile:
             subject.links.pop(gone_meanwhile.pop())
-        subject.store.save(None, CLUSTER, state.rows, decision.records)
+        subject.store.save(NOBODY, CLUSTER, state.rows, decision.records)
         return list(decision.records)
 
     gone_meanwhile: list[Any] = []
