@@ -18,13 +18,9 @@ from muster.kafkawire import batches, fields
 from muster.kafkawire.api_table import (
     ApiKey,
     RequestHeader,
-    build,
-    encode_reply,
     frame_reply,
     is_flexible,
-    part,
     read_request,
-    response_class,
 )
 from muster.kafkawire.errors import CorruptBatch, UnsupportedCompression
 from muster.kafkawire.record_frames import frames, records_of
@@ -54,6 +50,7 @@ _EPOCHS_SINCE: Final = 4
 _OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 _PARTITION: Final = struct.Struct(">ihqq")
 _EPOCH: Final = struct.Struct(">i")
+_EPOCH_END: Final = struct.Struct(">hiiq")
 
 
 class _Refused(Exception):
@@ -86,7 +83,7 @@ class OffsetHandlers:
             return
         self._later.start(reply, self._search(listed, reply), listed.size)
 
-    async def _search(self, listed: "_Listed", reply: Reply) -> None:
+    async def _search(self, listed: "_Listed | _EpochEnds", reply: Reply) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + LOOK_AT_ONCE_S
         for found in listed.steps():
@@ -100,42 +97,63 @@ class OffsetHandlers:
     # -- OffsetForLeaderEpoch
 
     def offset_for_leader_epoch(self, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-        """Where an epoch ends (conformance 230). Raises MalformedFrame."""
-        request = read_request(header, frame)
-        caller = caller_of(reply)
-        shape = response_class(ApiKey.OFFSET_FOR_LEADER_EPOCH, header.api_version)
-        topic_answer = part(shape, "OffsetForLeaderTopicResult")
-        topics = tuple(
-            topic_answer(
-                topic=topic.topic,
-                partitions=tuple(
-                    self._epoch_end(shape, topic.topic, asked, caller) for asked in topic.partitions
-                ),
-            )
-            for topic in request.topics
-        )
-        body = build(shape, topics=topics)
-        key = ApiKey.OFFSET_FOR_LEADER_EPOCH
-        reply.send(encode_reply(key, header.api_version, header.correlation_id, body))
+        """Where an epoch ends (conformance 230). Raises MalformedFrame, FrameTooLarge.
 
-    def _epoch_end(self, shape: Any, topic: str, asked: Any, caller: KafkaCaller) -> Any:
-        hosted = self._plane.led(topic, asked.partition, _as_stated(asked.current_leader_epoch))
-        if not caller.may_describe(topic):
-            hosted = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        error_code, epoch, end_offset = ErrorCode.NONE, _UNKNOWN, _UNKNOWN
-        if isinstance(hosted, ErrorCode):
-            error_code = hosted
+        When leaders have moved a consumer asks at once about all that it reads at one broker.
+        """
+        ends = _EpochEnds(self._plane, header, read_request(header, frame), caller_of(reply))
+        if ends.size <= AT_ONCE:
+            for _ in ends.steps():
+                pass
+            reply.send(ends.answered())
         else:
-            epoch, end_offset = offset_for_leader_epoch(
-                hosted.log.epochs, asked.leader_epoch, hosted.replica.leader_epoch, hosted.log.end_offset
-            )
-        return build(
-            part(shape, "EpochEndOffset"),
-            error_code=error_code,
-            partition=asked.partition,
-            leader_epoch=epoch,
-            end_offset=end_offset,
+            self._later.start(reply, self._search(ends, reply), ends.size)
+
+
+class _EpochEnds:
+    """One OffsetForLeaderEpoch: its answer as far as it is written; kio's writer takes ten times as long."""
+
+    def __init__(self, plane: DataPlane, header: RequestHeader, request: Any, caller: KafkaCaller) -> None:
+        self._plane = plane
+        self._header = header
+        self._topics = request.topics
+        self._caller = caller
+        self._told: list[bytes] = []
+        self.size = sum(len(topic.partitions) for topic in request.topics)
+        """How many partitions are asked about."""
+
+    def steps(self) -> Iterator[None]:
+        """Tell of one partition after the other, in the order of the request."""
+        flexible = is_flexible(ApiKey.OFFSET_FOR_LEADER_EPOCH, self._header.api_version)
+        end = fields.NO_TAGS if flexible else b""
+        told = self._told
+        told += fields.NOT_THROTTLED, fields.count(len(self._topics), flexible)
+        for topic in self._topics:
+            may_describe = self._caller.may_describe(topic.topic)
+            told += fields.text(topic.topic, flexible), fields.count(len(topic.partitions), flexible)
+            for asked in topic.partitions:
+                told += self._end_of(topic.topic, asked, may_describe), end
+                yield None
+            told.append(end)
+        told.append(end)
+
+    def answered(self) -> bytes:
+        """The whole answer, when every step is taken."""
+        header = self._header
+        body = b"".join(self._told)
+        return frame_reply(header.api_key, header.api_version, header.correlation_id, body)
+
+    def _end_of(self, topic: str, asked: Any, may_describe: bool) -> bytes:
+        number = asked.partition
+        if not may_describe:
+            return _EPOCH_END.pack(ErrorCode.TOPIC_AUTHORIZATION_FAILED, number, _UNKNOWN, _UNKNOWN)
+        hosted = self._plane.led(topic, number, _as_stated(asked.current_leader_epoch))
+        if isinstance(hosted, ErrorCode):
+            return _EPOCH_END.pack(hosted, number, _UNKNOWN, _UNKNOWN)
+        epoch, end_offset = offset_for_leader_epoch(
+            hosted.log.epochs, asked.leader_epoch, hosted.replica.leader_epoch, hosted.log.end_offset
         )
+        return _EPOCH_END.pack(ErrorCode.NONE, number, epoch, end_offset)
 
 
 class _Listed:

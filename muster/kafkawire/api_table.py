@@ -125,8 +125,8 @@ SERVED: Final[dict[int, Api]] = {
         # Each is a file of its own to write.
         Api(ApiKey.DELETE_RECORDS, 0, 0, 2, 2, limit_elements=5_000),
         Api(ApiKey.INIT_PRODUCER_ID, 0, 0, 4, 2),
-        # 45,000 held the loop of a node, which refuses each of them, for 0.7 s.
-        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 2, 4, 4, limit_elements=5_000),
+        # As many as one Fetch: when leaders have moved a reader asks about all of them at once.
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 2, 4, 4, limit_elements=20_000),
         # Each is refused: there are no ACLs here.
         Api(ApiKey.DESCRIBE_ACLS, 1, 1, 3, 2, limit_bytes=64 * 1024),
         Api(ApiKey.CREATE_ACLS, 1, 1, 3, 2, limit_bytes=64 * 1024, limit_elements=1_000),
