@@ -15,7 +15,7 @@ from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.upkeep import Partitions
 
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
 log = structlog.get_logger(__name__)
 

@@ -116,8 +116,11 @@ class _Lines:
 
     def msg(self, line: str) -> None:
         """Write it at once: what a stream kept of it would fail the end of the process, too."""
+        left = f"{line}\n".encode()
         with contextlib.suppress(OSError):
-            os.write(self._descriptor, f"{line}\n".encode())
+            while left:
+                # A signal, or a disk that is nearly full, may end it in the middle.
+                left = left[os.write(self._descriptor, left) :]
 
     debug = info = warning = error = critical = exception = msg
 

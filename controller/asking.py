@@ -34,6 +34,9 @@ from runtime.work_table import AnsweredRow
 ANSWERED: Final = "answered"
 """The wake name after a turn in which requests were answered."""
 
+MOST_STORED_AT_ONCE: Final = 1_000
+"""Wishes of a node that its database has not taken yet: it keeps what it was asked, also for who gave up."""
+
 LAST_LOOK_S: Final = 0.2
 """How often answers are looked for although nothing woke us: a wake-up may be lost."""
 
@@ -223,6 +226,8 @@ class Asking:
         self._waiting: dict[str, asyncio.Future[AnsweredRow]] = {}
         self._woken = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
+        self._withdrawing: set[asyncio.Future[AnsweredRow]] = set()
+        self._storing = 0
 
     async def ask(self, wish: Wish, principal: str, reason: str, timeout_s: float) -> WishAnswer:
         """The controller's answer. What nobody has decided by the end of the timeout is withdrawn.
@@ -240,35 +245,69 @@ class Asking:
                 found = await answered
         except TimeoutError:
             found = await self._withdrawn(request_id)
+        except asyncio.CancelledError:
+            self._withdraw_soon(request_id)
+            raise
         finally:
             self._waiting.pop(request_id, None)
         if found.error:
             raise NoAnswer(found.error)
         return _answer(found.answer)
 
-    async def _stored(self, row: NewRequest, until: float) -> str:
-        """Its id. Raises NoAnswer, and then it never will be stored: a database that stands still may go on
-        in an hour, and no topic is to be deleted then for whoever was told that nobody answers.
+    async def _stored(self, row: NewRequest | None, until: float) -> str:
+        """Its id. Raises NoAnswer, and then it is not stored, or is withdrawn right behind its commit: a
+        database that stands still may go on in an hour, and no topic is to be deleted then for whoever was
+        told that nobody answers.
         """
         is_wanted = True
 
         def store(connection: Connection) -> str:
-            request_id = _store(connection, row) if is_wanted else ""
+            wanted = row
+            request_id = _store(connection, wanted) if wanted is not None else ""
             if not is_wanted:
                 # Raised before the commit, it takes back what a server has stored that stood still meanwhile.
                 raise NoAnswer(_WITHDRAWN)
             return request_id
 
+        if self._storing >= MOST_STORED_AT_ONCE:
+            raise NoAnswer("too many requests wait for the database")
+        asked = asyncio.ensure_future(self._node.query(store))
+        self._storing += 1
+        asked.add_done_callback(self._no_longer_stored)
         try:
             async with asyncio.timeout_at(until):
-                stored: str = await self._node.query(store)
+                stored: str = await asyncio.shield(asked)
         except (ConnectionLost, TooManyOpen) as problem:
             raise NoAnswer(str(problem) or "too many requests wait for the controller") from problem
+        except asyncio.CancelledError:
+            # Its commit may be under way, which nobody can stop: then it is withdrawn right behind.
+            asked.add_done_callback(self._take_back)
+            raise
         except TimeoutError:
+            asked.add_done_callback(self._take_back)
             raise NoAnswer("the database did not take the request in time") from None
         finally:
-            is_wanted = False
+            # Nor is it kept in the thread's queue.
+            is_wanted, row = False, None
         return stored
+
+    def _no_longer_stored(self, _asked: "asyncio.Future[str]") -> None:
+        self._storing -= 1
+
+    def _take_back(self, asked: "asyncio.Future[str]") -> None:
+        if not asked.cancelled() and asked.exception() is None:
+            self._withdraw_soon(asked.result())
+
+    def _withdraw_soon(self, request_id: str) -> None:
+        task = asyncio.ensure_future(self._withdrawn(request_id))
+        self._withdrawing.add(task)
+
+        def ended(done: "asyncio.Future[AnsweredRow]") -> None:
+            self._withdrawing.discard(done)
+            if not done.cancelled():
+                done.exception()
+
+        task.add_done_callback(ended)
 
     def woken(self, name: str) -> None:
         """A wake-up came."""

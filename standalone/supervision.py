@@ -130,7 +130,7 @@ class Supervision:
     def stop_in_order(self, roles: Mapping[str, str], limit_s: float) -> None:
         """Stop everything, wave by wave of STOP_ORDER, within ``limit_s``; ``roles`` maps names to roles."""
         give_up_at = time.monotonic() + limit_s
-        self._answer_limit_s = LAST_ANSWER_LIMIT_S
+        self._answer_limit_s = max(LAST_ANSWER_LIMIT_S, limit_s - RESERVED_FOR_THE_LAST_S)
         for wave in STOP_ORDER:
             names = [name for name, role in roles.items() if role in wave]
             for name in names:
@@ -177,10 +177,11 @@ class Supervision:
             if fault.faultCode == Faults.SHUTDOWN_STATE:
                 raise NotRunning(f"The stack in {self.home} is ending.") from fault
             raise StartError(f"{method} {' '.join(map(str, arguments))}: {fault.faultString}") from fault
-        except TimeoutError as error:
+        except (TimeoutError, BlockingIOError) as error:
+            # Blocking: so many wait already that no more are let in.
             raise NotAnswering(
                 f"The supervisor of the stack in {self.home} does not answer: it is stopped (kill -CONT), or"
-                " waits for a disk."
+                " waits for a disk. What was asked of it is done when it goes on."
             ) from error
         except OSError as error:
             raise NotRunning(f"No stack runs in {self.home}.") from error
@@ -226,6 +227,12 @@ class Supervisor(Supervision):
                     text = f"supervisor did not start; the end of {self.log}:\n{log_tail(self.log)}"
                     raise StartError(text) from error
                 time.sleep(LOOK_AGAIN_S)
+
+    def stop_in_order(self, roles: Mapping[str, str], limit_s: float) -> None:
+        """As ever; one that was stopped goes on first: killed, it would take all with it out of order."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGCONT)
+        super().stop_in_order(roles, limit_s)
 
     def is_alive(self) -> bool:
         """True while supervisor runs."""

@@ -57,13 +57,16 @@ class Watching:
         if self._waiting >= MOST_WAITING:
             raise Unknown
         self._waiting += 1
-        asked = asyncio.ensure_future(_in(self._greeting, lambda: _person(scope)))
+        gave_up = False
+        asked = asyncio.ensure_future(_in(self._greeting, lambda: None if gave_up else _person(scope)))
         asked.add_done_callback(self._answered)
         try:
             async with asyncio.timeout(ANSWER_WITHIN_MS / 1000):
                 return await asyncio.shield(asked)
         except (DatabaseError, TimeoutError) as error:
             raise Unknown from error
+        finally:
+            gave_up = True
 
     def _answered(self, asked: "asyncio.Future[str | None]") -> None:
         self._waiting -= 1

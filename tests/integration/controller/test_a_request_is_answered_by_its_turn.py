@@ -176,7 +176,8 @@ async def test_who_asks_from_a_loop_hears_the_answer(connection: LaneConnection)
     owner = Owner(connection)
     while not (events := owner.waiting()):
         await asyncio.sleep(0)
-    assert "due" in node.woken
+    while "due" not in node.woken:
+        await asyncio.sleep(0)
     owner.takes_a_turn(events)
     asker.woken(asking.ANSWERED)
     async with asyncio.timeout(10):
@@ -189,6 +190,8 @@ async def test_what_nobody_decides_in_time_is_withdrawn(connection: LaneConnecti
     asker = Asking(Node(connection))  # type: ignore[arg-type]
     with pytest.raises(NoAnswer):
         await asker.ask(PLACED, "mira", "we test", timeout_s=0)
+    while asker._withdrawing or Owner(connection).waiting():
+        await asyncio.sleep(0)
     assert Owner(connection).waiting() == []
     asker.stop()
 
@@ -252,6 +255,63 @@ async def test_what_is_given_up_while_it_is_stored_is_taken_back(
     with pytest.raises(NoAnswer):
         await storing
     assert Owner(connection).waiting() == []
+
+
+@pytest.mark.parametrize("ends", ["its time is over", "it hangs up"])
+async def test_what_is_given_up_while_it_is_committed_is_withdrawn_right_behind(
+    connection: LaneConnection, ends: str
+) -> None:
+    """A commit that waits for a disk, or a standby, nobody can stop."""
+    node = StandingStill(connection)
+    asker, goes_on = Asking(node), asyncio.Event()  # type: ignore[arg-type]
+
+    async def query(function: Callable[[Any], Any]) -> Any:
+        found = PostgresLink(connection).transaction(function)
+        node.asked.append(lambda: None)
+        await goes_on.wait()
+        return found
+
+    node.query = query  # type: ignore[method-assign]
+    timeout_s = 0.01 if ends == "its time is over" else 60
+    asked = asyncio.create_task(asker.ask(DELETED, "mira", "we test", timeout_s))
+    while not node.asked:
+        await asyncio.sleep(0)
+    if ends == "it hangs up":
+        asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    assert len(Owner(connection).waiting()) == 1
+    goes_on.set()
+    async with asyncio.timeout(10):
+        while Owner(connection).waiting():
+            await asyncio.sleep(0)
+    asker.stop()
+
+
+async def test_what_is_stored_is_withdrawn_when_its_client_hangs_up(connection: LaneConnection) -> None:
+    """Java's clients do after 30 s, and the time of a request is two longer."""
+    asker = Asking(Node(connection))  # type: ignore[arg-type]
+    asked = asyncio.create_task(asker.ask(DELETED, "mira", "we test", 60))
+    while not Owner(connection).waiting():
+        await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    async with asyncio.timeout(10):
+        while Owner(connection).waiting():
+            await asyncio.sleep(0)
+    asker.stop()
+
+
+async def test_only_so_many_wait_for_a_database_that_stands_still(
+    connection: LaneConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes back what its thread was asked; each is kept until it goes on."""
+    monkeypatch.setattr(asking, "MOST_STORED_AT_ONCE", 3)
+    node = StandingStill(connection)
+    asker = Asking(node)  # type: ignore[arg-type]
+    for _ in range(5):
+        with pytest.raises(NoAnswer):
+            await asker.ask(DELETED, "mira", "we test", 0)
+    assert len(node.asked) == 3
 
 
 def test_answers_come_out_of_their_rows(connection: LaneConnection) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from standalone import supervision
 from standalone.commanding import running
-from standalone.supervision import NotAnswering, Supervisor
+from standalone.supervision import NotAnswering, Supervision, Supervisor
 
 
 @pytest.fixture
@@ -32,10 +32,18 @@ def test_whoever_asks_is_told_that_it_does_not_answer(stopped: tuple[Supervisor,
         running(stopped[0].home)
 
 
-def test_it_is_ended_by_force(stopped: tuple[Supervisor, int]) -> None:
+def test_one_that_was_stopped_goes_on_when_all_is_to_end(stopped: tuple[Supervisor, int]) -> None:
+    """Killed, it would take all of its children with it, out of their order."""
+    supervisor, _ = stopped
+    supervisor.stop_in_order({"web": "web"}, 60.0)
+    supervisor.end()
+    assert supervisor._process is None
+
+
+def test_one_that_answers_nobody_is_ended_by_force(stopped: tuple[Supervisor, int]) -> None:
     supervisor, process_id = stopped
     with pytest.raises(NotAnswering):
-        supervisor.stop_in_order({"web": "web"}, 1.0)
+        Supervision.stop_in_order(supervisor, {"web": "web"}, 1.0)
     supervisor.end()
     with pytest.raises(ProcessLookupError):
         os.kill(process_id, 0)

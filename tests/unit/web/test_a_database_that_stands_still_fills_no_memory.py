@@ -40,18 +40,22 @@ async def test_whoever_gave_up_is_kept_and_counted_until_the_database_goes_on(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread's queue forgets nobody by itself: strangers that come again would fill it without end."""
+    door, at_once = Watching(), watching.HANDSHAKES_AT_ONCE
+    patient = [asyncio.create_task(door.person_of({})) for _ in range(at_once)]
+    async with asyncio.timeout(10):
+        while database.asked < at_once:
+            await asyncio.sleep(0)
     monkeypatch.setattr(watching, "ANSWER_WITHIN_MS", 1)
-    door = Watching()
     for _ in range(4 * BOUND):
         with pytest.raises(Unknown):
             await door.person_of({})
-    waiting = door._greeting._work_queue.qsize() + watching.HANDSHAKES_AT_ONCE
-    assert waiting == BOUND
+    assert door._greeting._work_queue.qsize() == BOUND - at_once
     monkeypatch.setattr(watching, "ANSWER_WITHIN_MS", 10_000)
     database.goes_on.set()
+    assert await asyncio.gather(*patient) == ["mira"] * at_once
     async with asyncio.timeout(10):
         while door._waiting:
             await asyncio.sleep(0)
     assert await door.person_of({}) == "mira"
-    assert database.asked == BOUND + 1
+    assert database.asked == at_once + 1, "nobody asks about who gave up"
     await door.close()
