@@ -12,7 +12,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import SHARD_COUNT, shard_of
 from runtime.ports import shard_lane
 
-GROUP_ID_LENGTH: Final = 255
+GROUP_ID_LENGTH: Final = 249
 """What the row of a group holds; Kafka's clients may say up to 32,767 bytes."""
 
 One = TypeVar("One")

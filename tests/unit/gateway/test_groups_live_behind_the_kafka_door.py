@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from gateway import session
+from gateway.asking import GROUP_ID_LENGTH
 from gateway.translation import groups
 from groups.core.state import GroupRows
+from groups.models import ConsumerGroup
 from kafkaserver.callers import ANYBODY, CONSUME, DELETE, DESCRIBE, OPERATE, READ, VIEW
 from muster.kafkawire.api_table import SERVED, ApiKey, part, request_class
 from muster.kernel.scopes import Scope
@@ -131,7 +133,7 @@ async def test_a_shard_that_moves_answers_who_waits_and_closes_nothing() -> None
         assert int((await ben.hear()).error_code) == 16
 
 
-@pytest.mark.parametrize("group_id", ["", "a\0b", "x" * 256])
+@pytest.mark.parametrize("group_id", ["", "a\0b", "x" * 250])
 async def test_a_name_that_no_group_can_have_is_refused(group_id: str) -> None:
     async with kafka_door() as door:
         ann = await door.peer()
@@ -141,6 +143,11 @@ async def test_a_name_that_no_group_can_have_is_refused(group_id: str) -> None:
             ApiKey.DESCRIBE_GROUPS, 6, groups=(group_id,), include_authorized_operations=False
         )
         assert [int(one.error_code) for one in described.groups] == [24]
+
+
+def test_whatever_names_a_group_fits_into_its_row() -> None:
+    """A longer one was let in, and each turn of its group failed: its clients asked again for ever."""
+    assert ConsumerGroup._meta.get_field("name").max_length == GROUP_ID_LENGTH
 
 
 async def test_nothing_is_committed_for_a_group_that_does_not_exist() -> None:
