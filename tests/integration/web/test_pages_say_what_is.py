@@ -491,13 +491,3 @@ def test_a_rebalance_that_many_turns_followed_is_not_said_never_to_have_been(vie
     page = text(viewer, "/")
     assert "No rebalance of late" in page and "the journal keeps earlier ones" in page
     assert "No rebalance yet" not in page
-
-
-def test_of_partitions_that_the_group_has_no_more_it_is_not_said_how_many_there_were(viewer: Client) -> None:
-    """`6 of 0` moved, where all members had left and nothing was committed."""
-    cast.one_night(groups=1)
-    PartitionOwnership.objects.filter(group="departures").delete()
-    CommittedOffset.objects.filter(group="departures").delete()
-    page = text(viewer, "/groups/departures/")
-    found = re.findall(r".{30} of 0.{10}", page)
-    assert found == []

@@ -235,3 +235,12 @@ def test_many_members_cost_no_more_statements(viewer: Client, parcels: ConsumerG
     for number in range(60):
         classic_cast.add_member(parcels, f"m-{number}", ["orders"], {"orders": [number % 6]})
     assert statements() == few
+
+
+def test_of_partitions_that_the_group_has_no_more_it_is_not_said_how_many_there_were(
+    viewer: Client, parcels: ConsumerGroup
+) -> None:
+    """`2 of 0` moved, where all members had left and nothing was committed."""
+    parcels.classic_members.all().delete()
+    CommittedOffset.objects.all().delete()
+    assert re.findall(r".{30} of 0.{10}", text(viewer, "/groups/parcels/")) == []
