@@ -63,15 +63,13 @@ logger = logging.getLogger("muster.coordinator")
 PHANTOMS_MAX = 64
 """How many groups of a shard may be in memory that no row holds: those whose first Register is under way."""
 
-
 PINGED_TOGETHER_MS, PINGED_ON_MS = 100, 25
 """After pings the next look is not sooner: in a group of thousands, whose slots come each millisecond, all
-that are due by then cost little more than one, and so do their answers. 5,000 members cost 0.13 of a core
-with 25, 0.11 with 100. Sooner where more were due than are looked after together.
+that are due by then cost little more than one, and so do their answers. Sooner where more were due.
 """
 
 PINGED_TOGETHER_PART = 60
-"""Of the shortest session that is allowed; a third of it is between two pings."""
+"""Of the shortest session that is allowed, a third of which is between two pings."""
 
 HASTEN_PINGS_MS = 1_000
 """A shorter stop only delays pings; after a longer one, or many that make as much, members are asked before
@@ -86,7 +84,6 @@ topics are some 3 kB of journal, and a turn of 3 MB takes a third of a second on
 
 LOOKED_THROUGH_MAX = 200
 """Members, and partitions, of a group that its new owner looks through itself: a quarter of a millisecond."""
-
 
 Finished = ItemFinished | ItemFailed
 Said = (Heard, ConnectionClosed, Leave)
@@ -121,8 +118,8 @@ class Groups:
         self._orders = orders
         self._speech = speech
         self._say = speech.say
-        part_ms = settings.group_min_session_timeout_ms // PINGED_TOGETHER_PART
-        self._pinged_together_ms = min(PINGED_TOGETHER_MS, max(PINGED_ON_MS, part_ms))
+        part_ms = max(PINGED_ON_MS, settings.group_min_session_timeout_ms // PINGED_TOGETHER_PART)
+        self._pinged_together_ms = min(PINGED_TOGETHER_MS, part_ms)
         self._deciding: dict[str, Sequence[GroupEvent]] = {}
         self._turn_over: Callable[[str], None] = lambda key: None
         self._refused: Callable[[GroupRequest], None] = lambda request: None
@@ -308,7 +305,7 @@ class Groups:
         self._turn_over = listener
 
     def ask_who_waits(self, is_waited_at: Callable[[Waiter], bool]) -> None:
-        """What tools ask is decided only as long as `is_waited_at` says that they wait for the answer."""
+        """What tools ask is decided only as long as `is_waited_at` says that they wait."""
         self._is_waited_at = is_waited_at
 
     def on_refused(self, listener: Callable[[GroupRequest], None]) -> None:
