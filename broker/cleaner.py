@@ -15,7 +15,8 @@ from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.upkeep import Partitions
 
-_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
+_FOR_ALL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
+"""Whoever comes next hears the same: nothing is opened, or written, for anybody."""
 
 log = structlog.get_logger(__name__)
 
@@ -48,9 +49,7 @@ class Cleaner:
                 if not await self._clean(hosted, dirt):
                     break
             except (OSError, StorageFailed) as error:
-                self._pass_over(hosted, error)
-                if getattr(error, "errno", None) in _NO_ROOM:
-                    # Nor is there any for what the others would write.
+                if self._pass_over(hosted, error):
                     break
                 continue
             except Exception as error:
@@ -61,10 +60,13 @@ class Cleaner:
         self._passed_over_before.clear()
         return passes
 
-    def _pass_over(self, hosted: HostedPartition, error: Exception) -> None:
-        """It is tried again in the next round, and holds up no other: its sectors may stay as they are."""
+    def _pass_over(self, hosted: HostedPartition, error: Exception) -> bool:
+        """It is tried again in the next round, and holds up no other: its sectors may stay as they are. True
+        if this round is over for all of them.
+        """
         self._passed_over.add(hosted.log)
         log.error("not_compacted", folder=hosted.log.folder.name, reason=str(error))
+        return any(getattr(one, "errno", None) in _FOR_ALL for one in (error, error.__cause__))
 
     async def _dirtiest(self) -> tuple[HostedPartition, Dirt] | None:
         self._refused.intersection_update({hosted.log for hosted in self._plane.partitions()})
@@ -73,7 +75,8 @@ class Cleaner:
                 try:
                     await asyncio.to_thread(hosted.log.cleaning.load)
                 except OSError as error:
-                    self._pass_over(hosted, error)
+                    if self._pass_over(hosted, error):
+                        return None
         best: tuple[HostedPartition, Dirt] | None = None
         now = self._wall_clock_ms()
         # From here to the pass nobody else has the loop: what is found is still there then.
@@ -84,7 +87,8 @@ class Cleaner:
             try:
                 dirt = one.cleaning.dirt(one.settings, hosted.high_watermark, now)
             except OSError as error:
-                self._pass_over(hosted, error)
+                if self._pass_over(hosted, error):
+                    return None
                 continue
             is_wanted = dirt.is_due or dirt.ratio >= one.settings.min_cleanable_dirty_ratio
             if dirt.dirty_bytes and is_wanted and (best is None or dirt.ratio > best[1].ratio):

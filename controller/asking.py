@@ -37,6 +37,9 @@ ANSWERED: Final = "answered"
 MOST_STORED_AT_ONCE: Final = 1_000
 """Wishes of a node that its database has not taken yet: it keeps what it was asked, also for who gave up."""
 
+WITHDRAWN_TRIES, WITHDRAWN_AGAIN_S = 60, 1.0
+"""What nobody waits for is withdrawn once a second, for as long as a database takes to come back."""
+
 LAST_LOOK_S: Final = 0.2
 """How often answers are looked for although nothing woke us: a wake-up may be lost."""
 
@@ -226,7 +229,7 @@ class Asking:
         self._waiting: dict[str, asyncio.Future[AnsweredRow]] = {}
         self._woken = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
-        self._withdrawing: set[asyncio.Future[AnsweredRow]] = set()
+        self._withdrawing: set[asyncio.Task[None]] = set()
         self._storing = 0
 
     async def ask(self, wish: Wish, principal: str, reason: str, timeout_s: float) -> WishAnswer:
@@ -255,19 +258,29 @@ class Asking:
         return _answer(found.answer)
 
     async def _stored(self, row: NewRequest | None, until: float) -> str:
-        """Its id. Raises NoAnswer, and then it is not stored, or is withdrawn right behind its commit: a
+        """Its id. Raises NoAnswer, and then it is not stored, or is withdrawn as soon as anybody can: a
         database that stands still may go on in an hour, and no topic is to be deleted then for whoever was
-        told that nobody answers.
+        told that nobody answers. An owner that looks before that carries it out.
         """
-        is_wanted = True
+        is_wanted, request_id = True, ""
 
         def store(connection: Connection) -> str:
+            nonlocal request_id
             wanted = row
             request_id = _store(connection, wanted) if wanted is not None else ""
             if not is_wanted:
                 # Raised before the commit, it takes back what a server has stored that stood still meanwhile.
                 raise NoAnswer(_WITHDRAWN)
             return request_id
+
+        def take_back(asked: "asyncio.Future[str]") -> None:
+            if asked.cancelled():
+                # The loop ends.
+                return
+            # Of a connection that was lost in the commit nobody knows whether it was done.
+            problem = asked.exception()
+            if request_id and (problem is None or isinstance(problem, ConnectionLost)):
+                self._withdraw_soon(request_id)
 
         if self._storing >= MOST_STORED_AT_ONCE:
             raise NoAnswer("too many requests wait for the database")
@@ -278,13 +291,14 @@ class Asking:
             async with asyncio.timeout_at(until):
                 stored: str = await asyncio.shield(asked)
         except (ConnectionLost, TooManyOpen) as problem:
+            take_back(asked)
             raise NoAnswer(str(problem) or "too many requests wait for the controller") from problem
         except asyncio.CancelledError:
             # Its commit may be under way, which nobody can stop: then it is withdrawn right behind.
-            asked.add_done_callback(self._take_back)
+            asked.add_done_callback(take_back)
             raise
         except TimeoutError:
-            asked.add_done_callback(self._take_back)
+            asked.add_done_callback(take_back)
             raise NoAnswer("the database did not take the request in time") from None
         finally:
             # Nor is it kept in the thread's queue.
@@ -294,20 +308,24 @@ class Asking:
     def _no_longer_stored(self, _asked: "asyncio.Future[str]") -> None:
         self._storing -= 1
 
-    def _take_back(self, asked: "asyncio.Future[str]") -> None:
-        if not asked.cancelled() and asked.exception() is None:
-            self._withdraw_soon(asked.result())
-
     def _withdraw_soon(self, request_id: str) -> None:
-        task = asyncio.ensure_future(self._withdrawn(request_id))
+        task = asyncio.create_task(self._withdraw(request_id))
         self._withdrawing.add(task)
+        task.add_done_callback(self._withdrawing.discard)
 
-        def ended(done: "asyncio.Future[AnsweredRow]") -> None:
-            self._withdrawing.discard(done)
-            if not done.cancelled():
-                done.exception()
-
-        task.add_done_callback(ended)
+    async def _withdraw(self, request_id: str) -> None:
+        """Until it has an answer: the connection may be lost again, and a commit may be seen late."""
+        for _ in range(WITHDRAWN_TRIES):
+            try:
+                await self._withdrawn(request_id)
+            except NoAnswer as problem:
+                log.info("a request that nobody waits for is there still", id=request_id, why=str(problem))
+            except Exception:
+                log.exception("a request that nobody waits for could not be withdrawn", id=request_id)
+                return
+            else:
+                return
+            await asyncio.sleep(WITHDRAWN_AGAIN_S)
 
     def woken(self, name: str) -> None:
         """A wake-up came."""
@@ -318,6 +336,8 @@ class Asking:
         """Look no more; whoever waits is about to be hung up on."""
         if self._looking is not None:
             self._looking.cancel()
+        for task in self._withdrawing:
+            task.cancel()
 
     async def _withdrawn(self, request_id: str) -> AnsweredRow:
         """Its answer after all, or that it has none and never will."""
@@ -327,11 +347,12 @@ class Asking:
             return requests.answers(connection, [request_id])
 
         try:
-            (found,) = await self._node.query(withdraw)
+            found: list[AnsweredRow] = await self._node.query(withdraw)
         except ConnectionLost as problem:
             raise NoAnswer(str(problem)) from problem
-        answer: AnsweredRow = found
-        return answer
+        if not found:
+            raise NoAnswer("nobody sees its row")
+        return found[0]
 
     def _look(self) -> None:
         self._woken.set()

@@ -130,10 +130,11 @@ class Supervision:
     def stop_in_order(self, roles: Mapping[str, str], limit_s: float) -> None:
         """Stop everything, wave by wave of STOP_ORDER, within ``limit_s``; ``roles`` maps names to roles."""
         give_up_at = time.monotonic() + limit_s
-        self._answer_limit_s = max(LAST_ANSWER_LIMIT_S, limit_s - RESERVED_FOR_THE_LAST_S)
         for wave in STOP_ORDER:
             names = [name for name, role in roles.items() if role in wave]
             for name in names:
+                answer_s = give_up_at - RESERVED_FOR_THE_LAST_S - time.monotonic()
+                self._answer_limit_s = max(LAST_ANSWER_LIMIT_S, answer_s)
                 self._call(
                     "stopProcess", f"{name}:{name}", False, tolerated=(Faults.NOT_RUNNING, Faults.BAD_NAME)
                 )
@@ -181,7 +182,7 @@ class Supervision:
             # Blocking: so many wait already that no more are let in.
             raise NotAnswering(
                 f"The supervisor of the stack in {self.home} does not answer: it is stopped (kill -CONT), or"
-                " waits for a disk. What was asked of it is done when it goes on."
+                " waits for a disk. What it was told to do it does when it goes on."
             ) from error
         except OSError as error:
             raise NotRunning(f"No stack runs in {self.home}.") from error

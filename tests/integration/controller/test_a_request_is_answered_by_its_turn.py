@@ -30,7 +30,7 @@ from muster.messages.link.from_broker import (
 from muster.messages.link.rows import BrokerRow
 from muster.messages.link.to_broker import CreateTopicsAnswer, ReassignmentResults, TopicResults
 from runtime import cluster, requests
-from runtime.ports import VersionConflict
+from runtime.ports import ConnectionLost, VersionConflict
 from runtime.postgres import LaneConnection, PostgresLink
 from runtime.requests import AnotherAsked, NewRequest, NotWaiting
 
@@ -190,8 +190,9 @@ async def test_what_nobody_decides_in_time_is_withdrawn(connection: LaneConnecti
     asker = Asking(Node(connection))  # type: ignore[arg-type]
     with pytest.raises(NoAnswer):
         await asker.ask(PLACED, "mira", "we test", timeout_s=0)
-    while asker._withdrawing or Owner(connection).waiting():
-        await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        while asker._withdrawing or Owner(connection).waiting():
+            await asyncio.sleep(0)
     assert Owner(connection).waiting() == []
     asker.stop()
 
@@ -291,13 +292,55 @@ async def test_what_is_stored_is_withdrawn_when_its_client_hangs_up(connection: 
     """Java's clients do after 30 s, and the time of a request is two longer."""
     asker = Asking(Node(connection))  # type: ignore[arg-type]
     asked = asyncio.create_task(asker.ask(DELETED, "mira", "we test", 60))
-    while not Owner(connection).waiting():
-        await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        while not asker._waiting:
+            await asyncio.sleep(0)
+    assert len(Owner(connection).waiting()) == 1
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
     async with asyncio.timeout(10):
         while Owner(connection).waiting():
             await asyncio.sleep(0)
+    asker.stop()
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+async def test_what_may_be_committed_on_a_connection_that_is_lost_is_withdrawn(
+    connection: LaneConnection, monkeypatch: pytest.MonkeyPatch, hangs_up: bool
+) -> None:
+    """Also where the first tries meet a database that is not back."""
+    node, lost = StandingStill(connection), 0
+    asker, goes_on = Asking(node), asyncio.Event()  # type: ignore[arg-type]
+    monkeypatch.setattr(asking, "WITHDRAWN_AGAIN_S", 0.0)
+
+    async def query(function: Callable[[Any], Any]) -> Any:
+        nonlocal lost
+        if 1 <= lost < 3:
+            lost += 1
+            raise ConnectionLost("it is not back")
+        found = PostgresLink(connection).transaction(function)
+        if lost:
+            return found
+        lost = 1
+        node.asked.append(lambda: None)
+        await goes_on.wait()
+        raise ConnectionLost("in the commit")
+
+    node.query = query  # type: ignore[method-assign]
+    asked = asyncio.create_task(asker.ask(DELETED, "mira", "we test", 60))
+    while not node.asked:
+        await asyncio.sleep(0)
+    if hangs_up:
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+    goes_on.set()
+    if not hangs_up:
+        with pytest.raises(NoAnswer):
+            await asked
+    async with asyncio.timeout(10):
+        while Owner(connection).waiting():
+            await asyncio.sleep(0)
+    assert lost == 3
     asker.stop()
 
 
