@@ -15,7 +15,7 @@ MUTANTS = (
             Patch(Housekeeping.are_gone, SEEN_TO_GO, "for one in offsets):"),
             Patch(expiry.happened, FORGETS, FORGETS.replace("_forget_dirty", "_let_go")),
         ),
-        seeds=(66,),
+        seeds=(78,),
     ),
     Mutant(
         "removed_stays",

@@ -203,7 +203,7 @@ MUTANTS = (
         "no_wanted_at_load",
         "a load does not want a rebalance",
         (Patch(decide._awakened, 'wanted=LOADED if rows.members and not settled else ""', 'wanted=""'),),
-        seeds=(23,),
+        seeds=(8,),
     ),
     Mutant(
         "wanted_cleared",
@@ -212,19 +212,19 @@ MUTANTS = (
             Patch(attempts.adopt, "draft.want(MEMBERS_CHANGED)", "pass"),
             Patch(attempts.settle, "draft.finished = None", 'draft.finished, draft.wanted = None, ""'),
         ),
-        seeds=(9,),
+        seeds=(1,),
     ),
     Mutant(
         "wanted_unread",
         "what is wanted for what no row tells is forgotten at adoption",
         (Patch(attempts.adopt, "proposal.version >= draft.wanted_at", "True"),),
-        seeds=(937,),
+        seeds=(116,),
     ),
     Mutant(
         "asked_in_prep",
         "a handler is asked while an attempt is open, and reads who owned what before its close",
         (Patch(attempts.settle, "draft.attempt is None and not", "not"),),
-        seeds=(43,),
+        seeds=(70,),
     ),
     Mutant(
         "no_filter",
@@ -249,7 +249,7 @@ MUTANTS = (
         "repair_set_only register_no_start",
         "ping repair compares sets only, not `assigned`, and no StartFetcher after Register",
         (SETS_ONLY, Patch(handle._register, "draft.tell_ownership(member_id)", "pass")),
-        seeds=(0,),
+        seeds=(63,),
     ),
     Mutant(
         "repair_set_only no_hang_up",
@@ -267,7 +267,7 @@ MUTANTS = (
         "register_no_start no_repair",
         "no StartFetcher after Register, and no repair",
         (NO_REPAIR, Patch(handle._register, "draft.tell_ownership(member_id)", "pass")),
-        seeds=(4,),
+        seeds=(1,),
     ),
     Mutant(
         "startr_any",
@@ -306,7 +306,7 @@ MUTANTS = (
                 "    correlation_id = self._next_id()",
             ),
         ),
-        seeds=(342,),
+        seeds=(91,),
     ),
     Mutant(
         "flush_after",
@@ -351,7 +351,7 @@ MUTANTS = (
                 "if not [await _was_written(lane, row)]:",
             ),
         ),
-        seeds=(23,),
+        seeds=(1,),
     ),
     Mutant(
         "no_freeze",
@@ -367,7 +367,7 @@ MUTANTS = (
         "no_postponement",
         "time in which nothing could be heard counts",
         (Patch(HeldLane.postpone, "self._stood_still_ms += late_ms", "pass"),),
-        seeds=(2,),
+        seeds=(96,),
     ),
     Mutant(
         "dup_token",
@@ -379,7 +379,7 @@ MUTANTS = (
                 "if False:",
             ),
         ),
-        seeds=(3,),
+        seeds=(10,),
     ),
     Mutant(
         "expiry_unfenced",
