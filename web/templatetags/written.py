@@ -24,7 +24,6 @@ register.filter("took", wording.length)
 register.filter("duration", spelled)
 register.filter("straight", wording.straight)
 register.filter("middle_cut", wording.middle_cut)
-register.filter("listed", wording.listed)
 register.filter("written_out", written_out)
 register.filter("scripts_of", scripts_of)
 register.filter("asked_for", outcomes.title_of)
@@ -149,6 +148,12 @@ def named(name: str) -> SafeString:
 def briefs(names: list[str]) -> list[SafeString | str]:
     """Each with its middle left out if it is long: a cell of a table has room for a few of 249 letters."""
     return [brief(name) for name in names]
+
+
+@register.filter
+def listed(words: Iterable[str]) -> SafeString:
+    """`ann, ben and cleo`, also of words that are markup by now."""
+    return mark_safe(wording.listed([conditional_escape(word) for word in words]))
 
 
 @register.filter

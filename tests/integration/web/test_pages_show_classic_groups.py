@@ -244,3 +244,13 @@ def test_of_partitions_that_the_group_has_no_more_it_is_not_said_how_many_there_
     parcels.classic_members.all().delete()
     CommittedOffset.objects.all().delete()
     assert re.findall(r"\d of 0\b", text(viewer, "/groups/parcels/")) == []
+
+
+def test_long_names_of_what_a_member_subscribes_to_are_shown_short_and_not_as_markup(
+    viewer: Client, parcels: ConsumerGroup
+) -> None:
+    topics = [f"app-KSTREAM-AGGREGATE-STATE-STORE-0000000003-{kind}" for kind in ("changelog", "repartition")]
+    classic_cast.add_member(parcels, "streams-1", [*topics, "a<b"], {})
+    page = viewer.get("/groups/parcels/").content.decode()
+    assert "&lt;span" not in page and "a&lt;b" in page
+    assert all(f'title="{topic}"' in page for topic in topics)
