@@ -2,10 +2,11 @@
 
 from datetime import timedelta
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from access.models import AccessEvent, Principal
+from muster.kernel.addresses import network_of
 
 WINDOW_MS = 300_000
 FAILURES_OF_A_NAME = 5
@@ -14,8 +15,14 @@ SIGN_IN = "sign in"
 SIGN_IN_BY_LINK = "sign in by link"
 
 
+def network_counted(address: str) -> str:
+    """What the audit notes of a failure beside its address: the network, of IPv6, by which it is counted."""
+    network = network_of(address)
+    return "" if network == address else network
+
+
 def too_many_failures(name: str, address: str) -> bool:
-    """True if this name from this address failed too often in the last five minutes.
+    """True if this name from this address, or its /64 of IPv6, failed too often in the last five minutes.
 
     A name is counted together with its address: a stranger cannot lock somebody else out from afar. An
     address that failed too often with whatever names does not shut out the people who share it: only names
@@ -41,5 +48,6 @@ def enough_failed_links(address: str) -> bool:
 
 
 def _failures(action: str, address: str) -> QuerySet[AccessEvent]:
-    since = timezone.now() - timedelta(milliseconds=WINDOW_MS)
-    return AccessEvent.objects.filter(action=action, allowed=False, at__gt=since, address=address)
+    since, network = timezone.now() - timedelta(milliseconds=WINDOW_MS), network_of(address)
+    failed = AccessEvent.objects.filter(action=action, allowed=False, at__gt=since)
+    return failed.filter(Q(address=network) | Q(detail=network))

@@ -22,6 +22,7 @@ from access.login_limits import (
     SIGN_IN_BY_LINK,
     WINDOW_MS,
     enough_failed_links,
+    network_counted,
     over_its_bound,
     too_many_failures,
 )
@@ -52,7 +53,7 @@ class SignIn(View):
         if name and len(password) <= _LONGEST_PASSWORD and len(name) <= 150 and "\x00" not in password:
             user = authenticate(request, username=name, password=password)
         if user is None or service.role_of(user) is None:
-            service.record(SIGN_IN, name, allowed=False, address=address)
+            service.record(SIGN_IN, name, allowed=False, address=address, detail=network_counted(address))
             # Over the bound of the address a wrong password is answered as a name that nobody has.
             if over_its_bound(address):
                 return self._too_many(request, name)
@@ -95,7 +96,9 @@ class SignInOnce(View):
     def _refuse(self, request: HttpRequest) -> HttpResponse:
         address = address_of(request)
         if not enough_failed_links(address):
-            service.record(SIGN_IN_BY_LINK, "", allowed=False, address=address)
+            service.record(
+                SIGN_IN_BY_LINK, "", allowed=False, address=address, detail=network_counted(address)
+            )
         page = render(request, "access/login.html", {"refusal": "link", "next": settings.LOGIN_REDIRECT_URL})
         page.status_code = 403
         return page

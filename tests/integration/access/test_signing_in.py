@@ -84,6 +84,19 @@ def test_a_stranger_elsewhere_cannot_lock_a_person_out(client: Client) -> None:
     assert sign_in(client) == 302
 
 
+def test_whoever_has_a_network_of_ipv6_is_one_stranger_by_whatever_address(client: Client) -> None:
+    create_user("ann", Role.VIEWER, PASSWORD)
+    strangers = [Client(REMOTE_ADDR=f"2001:db8:0:7::{number:x}") for number in range(1, 30)]
+    for stranger in strangers[:FAILURES_OF_A_NAME]:
+        assert sign_in(stranger, password="wrong") == 403
+    assert sign_in(strangers[5]) == 429
+    for number, stranger in enumerate(strangers[FAILURES_OF_A_NAME:FAILURES_OF_AN_ADDRESS]):
+        sign_in(stranger, name=f"eve-{number}", password="wrong")
+    assert sign_in(strangers[-1], name="eve", password="wrong") == 429
+    assert sign_in(Client(REMOTE_ADDR="2001:db8:0:8::1")) == 302
+    assert sign_in(client) == 302
+
+
 def test_the_form_needs_the_csrf_secret() -> None:
     create_user("ann", Role.VIEWER, PASSWORD)
     strict = Client(enforce_csrf_checks=True)
