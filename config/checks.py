@@ -26,8 +26,14 @@ def debug_stays_on_loopback(app_configs: Sequence[AppConfig] | None, **kwargs: A
 
 @register(Tags.security)
 def secret_key_is_own(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Whoever knows the key can forge sessions; the default is in the public source."""
-    if settings.ON_LOOPBACK:
+    """Whoever knows the key can forge sessions, and come in as a worker or a broker; the default is in the
+    public source.
+    """
+    if not settings.ON_LOOPBACK:
+        where = "this process can be reached from other machines"
+    elif not settings.KEY_PROVES_NOBODY:
+        where = "workers and brokers prove by it who they are"
+    else:
         return []
     said = ""
     if settings.SECRET_KEY == settings.DEFAULT_SECRET_KEY:
@@ -38,7 +44,7 @@ def secret_key_is_own(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
         return []
     return [
         Error(
-            f"SECRET_KEY {said} while this process can be reached from other machines.",
+            f"SECRET_KEY {said} while {where}.",
             hint="Set SECRET_KEY, or SECRET_KEY_FILE to a file with at least 50 random characters.",
             id="muster.E002",
         )

@@ -61,6 +61,10 @@ ON_LOOPBACK = all(
     is_loopback(environment.host_of(address))
     for address in (MUSTER_WEB_LISTEN, MUSTER_NODE_LISTEN, *ALLOWED_HOSTS)
 )
+KEY_PROVES_NOBODY = PROCESS_ROLE not in {"node", "worker"} or not (
+    MUSTER_KAFKA_SASL or not is_loopback(environment.host_of(MUSTER_NODE_ADDRESS))
+)
+"""Else workers and brokers prove who they are by what follows from SECRET_KEY, also where others come."""
 
 # --- the rooms ----------------------------------------------------------------------------------------------
 INSTALLED_APPS = [

@@ -80,7 +80,8 @@ DJANGO_PROCESSES = (
     _text(
         "SECRET_KEY",
         "insecure-default-key-that-only-loopback-accepts",
-        "Signs sessions and cursors; off loopback the default, and fewer than 32 characters, are refused.",
+        "Signs sessions and cursors; by what follows from it workers and brokers prove who they are. Off"
+        " loopback and with MUSTER_KAFKA_SASL the default, and fewer than 32 characters, are refused.",
         secret=True,
     ),
     _words("ALLOWED_HOSTS", "Host names by which people reach the pages.", "127.0.0.1", "localhost", "[::1]"),

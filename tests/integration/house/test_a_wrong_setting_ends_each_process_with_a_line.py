@@ -73,6 +73,23 @@ def test_a_key_that_can_be_guessed_is_refused_where_others_come(kind: str, key: 
     assert f"SECRET_KEY {says}" in ended.stderr and "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("kind", ["node", "worker"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"MUSTER_KAFKA_SASL": "1", "MUSTER_NODE_KAFKA_LISTEN": "0.0.0.0:0"},
+        {"MUSTER_NODE_ADDRESS": "wss://node-1.example"},
+    ],
+)
+def test_a_key_that_all_know_lets_nobody_in_as_a_worker_or_among_brokers(
+    kind: str, where: dict[str, str]
+) -> None:
+    ended = end_of(kind, where)
+    assert ended.returncode != 0
+    assert "SECRET_KEY is the public default while workers and brokers prove by it" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_secret_that_is_no_text_is_refused_by_its_file(tmp_path: Path) -> None:
     (tmp_path / "url").write_bytes(b"\xff\xfe")
     ended = end_of("web", {"DATABASE_URL_FILE": str(tmp_path / "url")})

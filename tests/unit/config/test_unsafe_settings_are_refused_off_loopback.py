@@ -35,6 +35,13 @@ def test_off_loopback_debug_and_the_public_key_are_errors(settings: LazySettings
     assert _ids(_everything()) == ["muster.E001", "muster.E002", "muster.W001"]
 
 
+def test_on_loopback_too_nobody_proves_who_it_is_by_the_public_key(settings: LazySettings) -> None:
+    settings.ON_LOOPBACK = True
+    settings.KEY_PROVES_NOBODY = False
+    settings.SECRET_KEY = settings.DEFAULT_SECRET_KEY
+    assert _ids(_everything()) == ["muster.E002"]
+
+
 def test_any_host_is_an_error_everywhere(settings: LazySettings) -> None:
     settings.ALLOWED_HOSTS = ["*"]
     assert _ids(checks.hosts_are_named(None)) == ["muster.E003"]
