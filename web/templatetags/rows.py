@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from web.templatetags.written import age, mark, moment, one_line, plural
-from web.wording import count, size
+from web.wording import count, size, straight
 
 register = template.Library()
 
@@ -58,7 +58,7 @@ def group_row(row: Any, finding: Any) -> SafeString:
         partitions=count(row.partitions),
         topics=row.topics or "",
         named=one_line(row.topics or ""),
-        protocol=row.kind,
+        protocol=straight(row.kind),
         committed=age(row.committed_at),
         generation=count(row.generation),
         changed=age(row.changed_at),

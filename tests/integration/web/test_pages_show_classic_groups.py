@@ -254,3 +254,13 @@ def test_long_names_of_what_a_member_subscribes_to_are_shown_short_and_not_as_ma
     page = viewer.get("/groups/parcels/").content.decode()
     assert "&lt;span" not in page and "a&lt;b" in page
     assert all(f'title="{topic}"' in page for topic in topics)
+
+
+def test_what_strangers_call_protocol_and_strategy_turns_no_words_around(viewer: Client) -> None:
+    odd = "range\u202egnp\u2067"
+    group = classic_cast.add_group("odd", phase="Stable", protocol_name=odd, protocol_type=odd)
+    classic_cast.add_member(group, "ann-1", strategies=(odd,))
+    for address in ("/groups/", "/groups/odd/"):
+        page = viewer.get(address).content.decode()
+        assert "range\ufffdgnp\ufffd" in page
+        assert "\u202e" not in re.sub(r'="[^"]*"', "", page)
