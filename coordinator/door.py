@@ -69,6 +69,8 @@ class ConsumerDoor:
         )
 
         self._lists = SubscriptionLists()
+        self._tokens_seen: Sequence[object] | None = None
+        """All living tokens when those of the members were looked at together."""
 
     # The handshake.
 
@@ -244,10 +246,7 @@ class ConsumerDoor:
         if service is None:
             connection.close(POLICY_VIOLATION_CLOSE, "RegisterConsumer comes first")
         elif not self._still_admitted(connection):
-            if self._node.tokens_known:
-                connection.close(POLICY_VIOLATION_CLOSE, "AUTHENTICATION_FAILED: the token is gone")
-            else:
-                connection.hang_up(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no token can be looked up")
+            self._send_away(connection)
         elif not service.serving:
             owner = self._view.owner_of(connection.group_id or "")
             connection.hang_up(ErrorCode.NOT_COORDINATOR, owner.address if owner else "")
@@ -255,20 +254,43 @@ class ConsumerDoor:
             return service
         return None
 
+    def tick(self) -> None:
+        """Called every second. Where tokens are others than before, those of all members are looked at: one
+        that is quiet says nothing for a third of its session, which it chooses itself.
+        """
+        tokens = self._node.kafka_callers
+        if tokens is self._tokens_seen or not self._node.tokens_known:
+            return
+        self._tokens_seen = tokens
+        for connection in self._connections.all():
+            if not connection.closing and not self._is_admitted(connection):
+                self._send_away(connection)
+
+    def _send_away(self, connection: MemberConnection) -> None:
+        if self._node.tokens_known:
+            connection.close(POLICY_VIOLATION_CLOSE, "AUTHENTICATION_FAILED: the token is gone")
+        else:
+            connection.hang_up(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no token can be looked up")
+
     def _still_admitted(self, connection: MemberConnection) -> bool:
         """Every few seconds the token is looked at again: a revoked one does not live on in a socket."""
-        now = self._node.now()
-        if elapsed_ms(connection.verified_at, now) >= VERIFY_AGAIN_MS:
-            connection.verified_at = now
-            caller = self._node.verify_token(connection.presented)
-            if caller is None or not caller.may(Operation.CONSUME):
-                return False
-            connection.groups, connection.topics = caller.groups, caller.topics
-            if not caller.groups.covers(connection.group_id or ""):
-                return False
-            service = self._service_of(connection)
-            if service is not None and not caller.topics.is_everything:
-                service.token_is_good_for(connection, connection.group_id or "", caller.topics)
+        recently = elapsed_ms(connection.verified_at, self._node.now()) < VERIFY_AGAIN_MS
+        return recently or self._is_admitted(connection)
+
+    def _is_admitted(self, connection: MemberConnection) -> bool:
+        """Whether its token is good for it now; topics that are not named any more are taken from it."""
+        connection.verified_at = self._node.now()
+        caller = self._node.verify_token(connection.presented)
+        if caller is None or not caller.may(Operation.CONSUME):
+            return False
+        connection.groups, connection.topics = caller.groups, caller.topics
+        group_id, service = connection.group_id, self._service_of(connection)
+        if group_id is None or service is None:
+            return True
+        if not caller.groups.covers(group_id):
+            return False
+        if not caller.topics.is_everything:
+            service.token_is_good_for(connection, group_id, caller.topics)
         return True
 
 

@@ -31,7 +31,9 @@ log = structlog.get_logger(__name__)
 
 
 def _tokens_and_callers(connection: Connection) -> tuple[TokenMap, tuple[CallerRow, ...]]:
-    return token_map(connection), (*kafka_callers(connection), workers.caller_row(settings.SECRET_KEY))
+    callers = (*kafka_callers(connection), workers.caller_row(settings.SECRET_KEY))
+    # Read behind them: whoever hears that they are others finds what has become of each token.
+    return token_map(connection), callers
 
 
 class NodeHeart:

@@ -5,6 +5,7 @@ import asyncio
 import structlog
 
 from controller.store_forgetting import forget_moves, forget_plans
+from coordinator.door import ConsumerDoor
 from gateway.listener import NodeListener
 from muster.kernel.instants import Instant, elapsed_ms
 from node.context import TOKENS_EVERY_MS, NodeHeart
@@ -32,12 +33,14 @@ class Duties:
         desk: WorkDesk,
         freshness: Freshness,
         kafka: NodeListener,
+        members: ConsumerDoor,
         refused: refusals.RefusalNotes,
     ) -> None:
         self._heart = heart
         self._keeper = keeper
         self._desk = desk
         self._kafka = kafka
+        self._members = members
         self._freshness = freshness
         self._refused = refused
         self._swept_at = clock.now()
@@ -94,6 +97,7 @@ class Duties:
         if elapsed_ms(self._swept_at, now) >= SWEEP_MS:
             self._swept_at = now
             self._desk.look()
+            self._members.tick()
             if self._refused.is_due:
                 self._heart.start(self._refused.write(self._heart.query))
         # A node that knows no tokens lets nobody in: it asks more often than one whose tokens may be old.

@@ -20,6 +20,7 @@ import coordinator.service
 import groups.unread
 from access.bounded_http import bounded
 from access.peers import strangers_per_address
+from coordinator.door import ConsumerDoor
 from gateway.listener import NodeListener
 from kafkaserver import addresses, open_files
 from kafkaserver.guard import Belief, Guard
@@ -122,7 +123,10 @@ class Node:
         self._vigils: Vigils[str] = Vigils(
             lambda run: self.keeper.doubt_owner(), lambda run: self.keeper.refused(run)
         )
-        self._duties = Duties(self.heart, self.keeper, self._desk, self._freshness, self._kafka, refusals)
+        members = ConsumerDoor(self.heart, shards)
+        self._duties = Duties(
+            self.heart, self.keeper, self._desk, self._freshness, self._kafka, members, refusals
+        )
         self._listener = Listener(
             settings.DATABASE_DIRECT_URL, application_name(name, "listener"), self._duties.woken
         )
@@ -130,7 +134,7 @@ class Node:
             _server_settings(
                 doors.application(
                     doors.Probes(self.heart, self.why_not_ready),
-                    coordinator.routing.application(self.heart, shards),
+                    coordinator.routing.application(members),
                     controller.routing.application(self.heart, leader),
                 )
             )

@@ -25,12 +25,14 @@ class Node(shards.Node):
 
     topics: tuple[str, ...] = ("orders", "clicks")
     at = Instant(0)
+    kafka_callers: Any = None
+    token_lives = True
 
     def now(self) -> Any:
         return self.at
 
     def verify_token(self, presented: str) -> Any:
-        return Caller("ann", Role.CONSUMER, "ann", Scope.of(self.topics))
+        return Caller("ann", Role.CONSUMER, "ann", Scope.of(self.topics)) if self.token_lives else None
 
 
 async def _send(message: dict[str, Any]) -> None: ...
@@ -63,6 +65,38 @@ async def test_it_loses_them_at_the_next_look() -> None:
         await held.settled(KEY)
         assert held.rows(KEY).version == before
         assert not connection.closing
+
+
+async def test_quiet_members_are_looked_at_when_tokens_are_others() -> None:
+    """A member says nothing for a third of its session, which may be half an hour."""
+    async with Shards() as held:
+        service, node = await held.serve(KEY), Node()
+        door, connection = _door(node, service)
+        await held.settled(KEY)
+        node.topics = ("orders",)
+        node.kafka_callers = ("narrower",)
+        door.tick()
+        await eventually(lambda: held.rows(KEY).members["ann"].topic_count == (TopicCount("orders"),))
+        node.token_lives = False
+        door.tick()
+        assert not connection.closing
+        node.kafka_callers = ()
+        door.tick()
+        assert connection.closing
+
+
+async def test_whoever_has_not_registered_yet_goes_with_its_token() -> None:
+    async with Shards() as held:
+        service, node = await held.serve(KEY), Node()
+        door = ConsumerDoor(node, {shard_lane(service.shard): service})
+        connection = door.admit({b"authorization": b"Bearer x"}, "127.0.0.1", _send, lambda _: True)
+        assert isinstance(connection, MemberConnection)
+        node.kafka_callers = ("another",)
+        door.tick()
+        assert not connection.closing
+        node.token_lives, node.kafka_callers = False, ()
+        door.tick()
+        assert connection.closing
 
 
 def test_the_journal_says_why() -> None:

@@ -35,7 +35,7 @@ async def test_it_is_given_back_before_the_loop_counts_as_running(monkeypatch: p
     at = [Instant(1_000)]
     monkeypatch.setattr(clock, "now", lambda: at[0])
     told, unused = Told(), cast(Any, None)
-    ticking = asyncio.create_task(Duties(unused, cast(Any, told), unused, told, unused, unused).run())
+    ticking = asyncio.create_task(Duties(unused, cast(Any, told), unused, told, unused, unused, unused).run())
     await asyncio.sleep(0)
     at[0] = Instant(at[0] + TICK_MS + LATE_MS)
     async with asyncio.timeout(10):
