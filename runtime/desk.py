@@ -23,7 +23,7 @@ REMIND_MS = 1_000
 """A done item that is not adopted is told of again."""
 
 ASK_AGAIN_MS = 5_000
-"""A due item is published again: its message may have expired, and the spare process may be stuck."""
+"""A due item is published again: its message may be lost, and the spare process may be stuck."""
 
 Query = Callable[[Callable[[Connection], Any]], Coroutine[Any, Any, Any]]
 log = structlog.get_logger(__name__)

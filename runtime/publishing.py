@@ -15,10 +15,14 @@ log = structlog.get_logger(__name__)
 
 
 def ask_celery(item_id: str) -> None:
-    """Publish one item for the workers. Raises whatever Redis makes of it, within about 0.6 s."""
+    """Publish one item for the workers. Raises whatever Redis makes of it, within about 0.6 s.
+
+    It never expires: a worker would judge that by its own clock and ours, and one whose clock is ahead would
+    throw everything away. What is done by then costs it one look.
+    """
     from runtime.tasks import perform_work
 
-    perform_work.apply_async((item_id,), retry=False, ignore_result=True, expires=30)
+    perform_work.apply_async((item_id,), retry=False, ignore_result=True)
 
 
 def prepare_celery() -> None:

@@ -15,11 +15,23 @@ import redis
 
 from controller import processes
 from kafkaserver.version import own_version
+from runtime import work
+from runtime.postgres import PostgresLink, open_connection
 from standalone.redis import Redis
 from tests.integration.runtime.conftest import ROOT, CounterNode, Truth, wait_for
 
 LANE = "coordinator/0"
 KEY = "work-departures"
+PUBLISH_AN_HOUR_BEHIND = """
+import datetime, sys, django
+django.setup()
+from config.celery import app
+app.set_default()
+now = app.now
+app.now = lambda: now() - datetime.timedelta(hours=1)
+from runtime.publishing import ask_celery
+ask_celery(sys.argv[1])
+"""
 
 
 class Worker:
@@ -95,6 +107,19 @@ def test_a_worker_does_it_and_the_owner_adopts_it(
     assert truth.counter(KEY).version == 2
     [seen] = [one for one in processes.running() if one.kind == "worker"]
     assert (seen.version, seen.number) == (own_version(), 1)
+
+
+def test_a_worker_whose_clock_is_ahead_of_the_nodes_works(
+    truth: Truth, fresh_database: str, start_worker: Callable[..., Worker]
+) -> None:
+    start_worker().wait_ready()
+    link = PostgresLink(open_connection(fresh_database, "muster-test"))
+    item = link.transaction(lambda connection: work.offer(connection, "nobody's", KEY, None, {}, LANE))
+    link.close()
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings", "MUSTER_TEST": "1"}
+    command = [sys.executable, "-c", PUBLISH_AN_HOUR_BEHIND, item]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=60)
+    wait_for(lambda: states(truth) == [("done", 1, "worker")], "it is done, though it was asked an hour ago")
 
 
 def test_a_worker_stopped_in_the_middle_loses_its_claim(
