@@ -1,19 +1,22 @@
-"""This room does what access can do: make, prove and take back tokens, and give out one-time links."""
+"""This room does what access can do: make, prove and take back tokens, and give out one-time links.
+
+How long they are good is judged by the database's one clock: hosts' own clocks differ, and are set.
+"""
 
 import base64
 import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from hmac import compare_digest
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import DatabaseError, IntegrityError, transaction
-from django.db.models import Q, QuerySet
-from django.utils import timezone
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models.functions import Now
 
 from access import sessions, workers
 from access.grants import ROLE_OPERATIONS, Operation, Role, role_may
@@ -52,6 +55,10 @@ __all__ = [
 
 LOGIN_LINK_MS = 600_000
 _LAST_USED_EVERY_MS = 60_000
+_IS_OVER = ExpressionWrapper(Q(expires_at__lte=Now()), BooleanField())
+_USE_IS_OLD = Q(last_used_at__isnull=True) | Q(
+    last_used_at__lt=Now() - timedelta(milliseconds=_LAST_USED_EVERY_MS)
+)
 _SALT_BYTES = 16
 
 _LIVE = """
@@ -60,8 +67,8 @@ _LIVE = """
       AND (token.expires_at IS NULL OR token.expires_at > now())
 """
 _LIVING_TOKENS = f"""
-    SELECT token.prefix, token.digest, token.role, token.name, token.expires_at, principal.name,
-           token.topics, token.groups, token.scram::text {_LIVE}
+    SELECT token.prefix, token.digest, token.role, token.name, principal.name, token.topics, token.groups,
+           token.scram::text {_LIVE}
 """
 _LIVES_ONE_OF = f"""
     SELECT EXISTS (
@@ -82,15 +89,16 @@ def create_token(
     name: str,
     role: Role,
     *,
-    expires_at: datetime | None = None,
+    good_for: timedelta | None = None,
     replace: bool = False,
     topics: Sequence[str] = (),
     groups: Sequence[str] = (),
 ) -> str:
     """Give the principal `name` a token with `role` and return its text, which is not stored anywhere.
 
-    `replace` takes back an older token of the same name in the same transaction. `topics` and `groups` bound
-    what it is good for (Scope.of). Kafka clients show it as the password of the user `name`.
+    `good_for`: how long from now on; None: until it is taken back. `replace` takes back an older token of the
+    same name in the same transaction. `topics` and `groups` bound what it is good for (Scope.of). Kafka
+    clients show it as the password of the user `name`.
     Raises TokenNameTaken if one lives and `replace` is False, or if it is that of our own workers; BadScope.
     """
     if name == workers.NAME:
@@ -101,14 +109,14 @@ def create_token(
         with transaction.atomic():
             principal, _ = Principal.objects.get_or_create(name=name, defaults={"role": role.value})
             if replace:
-                ApiToken.objects.filter(name=name, revoked_at__isnull=True).update(revoked_at=timezone.now())
+                ApiToken.objects.filter(name=name, revoked_at__isnull=True).update(revoked_at=Now())
             ApiToken.objects.create(
                 principal=principal,
                 name=name,
                 prefix=made.prefix,
                 digest=made.digest,
                 role=role.value,
-                expires_at=expires_at,
+                expires_at=None if good_for is None else Now() + good_for,
                 topics=list(topics),
                 groups=list(groups),
                 scram=_scram_of(made.text),
@@ -129,7 +137,7 @@ def bounds_of(name: str) -> dict[str, list[str]]:
 def revoke_token(name: str) -> int:
     """Take back the living token called `name`; returns how many were living (0 or 1)."""
     with transaction.atomic():
-        count = ApiToken.objects.filter(name=name, revoked_at__isnull=True).update(revoked_at=timezone.now())
+        count = ApiToken.objects.filter(name=name, revoked_at__isnull=True).update(revoked_at=Now())
         if count:
             record("token revoked", name, allowed=True)
     wake.notify("tokens")
@@ -142,19 +150,17 @@ def verify(presented: str) -> Caller | None:
     if read is None:
         return None
     prefix, digest = read
-    token = ApiToken.objects.select_related("principal").filter(prefix=prefix).first()
+    tokens = ApiToken.objects.select_related("principal").annotate(
+        is_over=_IS_OVER, use_is_old=ExpressionWrapper(_USE_IS_OLD, BooleanField())
+    )
+    token = tokens.filter(prefix=prefix).first()
     same = compare_digest(bytes(token.digest) if token else bytes(32), digest)
-    now = timezone.now()
-    if token is None or not same or token.revoked_at is not None or token.principal.disabled:
-        return None
-    if token.expires_at is not None and token.expires_at <= now:
+    if token is None or not same or token.is_over or token.revoked_at is not None or token.principal.disabled:
         return None
     # Written at most once a minute, and not waited for by a second request at the same moment.
-    before = now - timedelta(milliseconds=_LAST_USED_EVERY_MS)
-    stale = Q(last_used_at__isnull=True) | Q(last_used_at__lt=before)
-    if token.last_used_at is None or token.last_used_at < before:
+    if token.use_is_old:
         try:
-            ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+            ApiToken.objects.filter(_USE_IS_OLD, pk=token.pk).update(last_used_at=Now())
         except DatabaseError as error:
             # A database that has no room, or only reads, keeps nobody from looking: it is noted later.
             if not is_unable_behind(error):
@@ -174,9 +180,8 @@ def token_map(connection: Any) -> TokenMap:
             prefix: KnownToken(
                 bytes(digest),
                 Caller(principal, Role(role), name, Scope.of(topics), Scope.of(groups)),
-                expires_at,
             )
-            for prefix, digest, role, name, expires_at, principal, topics, groups, _ in rows
+            for prefix, digest, role, name, principal, topics, groups, _ in rows
         }
     )
 
@@ -217,7 +222,7 @@ def kafka_callers(connection: Any) -> tuple[CallerRow, ...]:
                 for mechanism, one in sorted(json.loads(scram or "{}").items())
             ),
         )
-        for prefix, digest, role, name, _, principal, topics, groups, scram in sorted(
+        for prefix, digest, role, name, principal, topics, groups, scram in sorted(
             rows, key=lambda row: row[3]
         )
     )
@@ -294,8 +299,8 @@ def make_login_link(name: str, role: Role) -> tuple[str, bool]:
     if role_of(user) is None:
         raise LockedOut(name)
     secret = secrets.token_urlsafe(SECRET_BYTES)
-    expires_at = timezone.now() + timedelta(milliseconds=LOGIN_LINK_MS)
-    LoginLink.objects.filter(expires_at__lt=timezone.now() - timedelta(days=1)).delete()
+    LoginLink.objects.filter(expires_at__lt=Now() - timedelta(days=1)).delete()
+    expires_at = Now() + timedelta(milliseconds=LOGIN_LINK_MS)
     LoginLink.objects.create(user=user, digest=_link_digest(secret), expires_at=expires_at)
     record("link made", name, allowed=True)
     return secret, known is None
@@ -315,7 +320,7 @@ def person_of_link(secret: str) -> str | None:
 
 def use_login_link(secret: str) -> User | None:
     """The person whom `secret` signs in, once; None if it is unknown, used or older than ten minutes."""
-    if not _open_links(secret).update(used_at=timezone.now()):
+    if not _open_links(secret).update(used_at=Now()):
         return None
     user = LoginLink.objects.select_related("user").get(digest=_link_digest(secret)).user
     return user if user.is_active else None
@@ -330,7 +335,7 @@ def record(action: str, name: str, *, allowed: bool, address: str = "", detail: 
 
 def _open_links(secret: str) -> QuerySet[LoginLink]:
     digest = _link_digest(secret)
-    return LoginLink.objects.filter(digest=digest, used_at__isnull=True, expires_at__gt=timezone.now())
+    return LoginLink.objects.filter(digest=digest, used_at__isnull=True, expires_at__gt=Now())
 
 
 def _link_digest(secret: str) -> bytes:

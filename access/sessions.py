@@ -22,10 +22,14 @@ Session = SessionBase | MutableMapping[str, Any]
 
 
 def is_over(session: Session, now_ms: int) -> bool:
-    """True if the session was not used for IDLE_MS, or began LONGEST_MS ago."""
+    """True if the session was not used for IDLE_MS, or began LONGEST_MS ago.
+
+    One of the future is over, too, where it is further ahead than IDLE_MS: somebody set the clock of this
+    machine back, and until it had caught up no session would end.
+    """
     idle_ms = now_ms - int(session.get(_SEEN, now_ms))
     age_ms = now_ms - int(session.get(_BEGUN, now_ms))
-    return idle_ms > IDLE_MS or age_ms > LONGEST_MS
+    return abs(idle_ms) > IDLE_MS or age_ms > LONGEST_MS
 
 
 def note_use(session: Session, now_ms: int) -> bool:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -115,7 +114,7 @@ class NodeHeart:
         """The caller to whom a token belongs; nobody while the map is missing or too old."""
         if self._tokens is None or not self.tokens_known:
             return None
-        return self._tokens.verify(presented, datetime.now(UTC))
+        return self._tokens.verify(presented)
 
     async def find_token(self, presented: str, address: str) -> bool:
         """Whether to verify a token of an unknown caller again: all were read since."""

@@ -32,7 +32,6 @@ WITHOUT_A_CALENDAR = (
 SAYS_A_DAY = {
     "broker.process.wall_clock_ms",  # records and segments are kept for days
     "coordinator.classic_commits._expiry",  # and so are offsets
-    "node.context.verify_token",  # and tokens
     "kafkaserver.tls._end",  # and certificates; it is only told
 }
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.utils import timezone
 
 from access.grants import Role
 from access.service import TokenNameTaken, bounds_of, create_token
@@ -38,13 +37,12 @@ class Command(BaseCommand):
             raise CommandError(
                 f"--expires-days must be from 1 to {MOST_DAYS}; without it a token stays good."
             )
-        expires_at = timezone.now() + timedelta(days=days) if days else None
         bounds_before = bounds_of(options["name"]) if options["replace"] else {}
         try:
             text = create_token(
                 options["name"],
                 Role(options["role"]),
-                expires_at=expires_at,
+                good_for=timedelta(days=days) if days else None,
                 replace=options["replace"],
                 topics=options["topic"],
                 groups=options["group"],

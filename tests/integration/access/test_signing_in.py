@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
+from django.db.models.functions import Now
 from django.test import Client
 from django.utils import timezone
 
@@ -235,10 +236,33 @@ def test_a_link_ends_after_ten_minutes(client: Client, capsys: pytest.CaptureFix
     assert client.post(path).status_code == 403
 
 
+@pytest.mark.parametrize("days", [-3, 3])
+def test_a_link_ends_by_the_databases_clock_whatever_the_host_that_made_it_believes(
+    client: Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    with monkeypatch.context() as patch:
+        off = timezone.now() + timedelta(days=days)
+        patch.setattr(timezone, "now", lambda: off)
+        path = link(capsys)
+    assert LoginLink.objects.filter(expires_at__lte=Now() + timedelta(minutes=10)).count() == 1
+    assert client.post(path).status_code == 302
+
+
 def test_the_link_is_stored_as_a_digest(capsys: pytest.CaptureFixture[str]) -> None:
     secret = link(capsys).split("/")[3]
     assert secret.encode() not in bytes(LoginLink.objects.get().digest)
     assert len(bytes(LoginLink.objects.get().digest)) == 32
+
+
+def test_no_clock_that_is_set_back_keeps_a_session(client: Client) -> None:
+    create_user("ann", Role.VIEWER, PASSWORD)
+    sign_in(client)
+    assert client.get("/").status_code == 200
+    session = client.session
+    session["begun_ms"] += IDLE_MS + 60_000
+    session["seen_ms"] += IDLE_MS + 60_000
+    session.save()
+    assert client.get("/").headers["Location"] == "/login/?next=/"
 
 
 def test_no_use_makes_a_session_longer_than_twelve_hours(client: Client) -> None:
