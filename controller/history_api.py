@@ -1,8 +1,8 @@
 """This room is the REST door of the past: a topic as it was at a moment, one partition change by change."""
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +18,8 @@ from muster.kernel.error_codes import ErrorCode
 
 _STATES = ("known", "not-created", "not-known")
 _AS_OF = moment_filter("as_of", "The moment, in UTC if it names no zone; without it: now.")
+_PRESENT: Final = datetime.max.replace(tzinfo=UTC)
+"""Behind each turn, also where the clock of the database is ahead of this host's, or was once."""
 
 
 @example(
@@ -94,7 +96,7 @@ class TopicHistory(APIView):
 
     @lists("List partitions as of a moment", PartitionThenShape, _AS_OF)
     def get(self, request: Request, page: PageRequest, topic: str) -> Response:
-        moment = page.filters.get("as_of") or timezone.now()
+        moment = page.filters.get("as_of") or _PRESENT
         then = history.topic_then(topic, moment) if "\x00" not in topic else None
         if then is None:
             text = "There is no such topic, and there was none at that moment."

@@ -1,6 +1,9 @@
 """REST tells what pages tell of the past: who led and who was in sync at a moment, and what became of it."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from controller.core.records import TopicDeleted
 from tests.integration.rest.conftest import Caller
@@ -27,6 +30,16 @@ def test_a_topic_is_told_as_it_was_at_any_moment(viewer: Caller) -> None:
     assert as_of(f"{at(20)}Z") == [("known", 1, 2, [1]), stays]
     assert as_of(at(45)) == [stays, stays]
     assert as_of(at(90)) == [("not-created", None, None, [])] * 2
+    now = viewer.get("topics/orders/history").json()["items"]
+    assert [(row["leader"], row["version"]) for row in now] == [(None, 102), (2, 100)]
+
+
+def test_the_present_is_told_as_it_is_by_a_host_whose_clock_is_behind(
+    viewer: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past(cast.add_topic("orders", 2, [(2, 1)]))
+    behind = timezone.now() - timedelta(minutes=45)
+    monkeypatch.setattr(timezone, "now", lambda: behind)
     now = viewer.get("topics/orders/history").json()["items"]
     assert [(row["leader"], row["version"]) for row in now] == [(None, 102), (2, 100)]
 
