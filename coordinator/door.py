@@ -1,6 +1,7 @@
 """This room is the native members' door of a node: who may enter, which shard hears them, in which words."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -47,6 +48,9 @@ TOO_MANY = 429
 UNAVAILABLE = 503
 VERIFY_AGAIN_MS = 5_000
 
+LOOKED_AT_TOGETHER = 250
+"""Connections per tick when tokens are others: to send so many away holds the loop for some 20 ms."""
+
 HELD_MAX_MS = 500
 HELD_LOOK_MS = 20
 """While a shard changes hands its members would ask again and again, each after a pause of its own."""
@@ -70,7 +74,9 @@ class ConsumerDoor:
 
         self._lists = SubscriptionLists()
         self._tokens_seen: Sequence[object] | None = None
-        """All living tokens when those of the members were looked at together."""
+        """All living tokens at the last tick."""
+        self._to_look_at: deque[MemberConnection] = deque()
+        """Whose tokens were not looked at since tokens are others, each once."""
 
     # The handshake.
 
@@ -255,14 +261,18 @@ class ConsumerDoor:
         return None
 
     def tick(self) -> None:
-        """Called every second. Where tokens are others than before, those of all members are looked at: one
-        that is quiet says nothing for a third of its session, which it chooses itself.
+        """Called every 100 ms. Where tokens are others than before, those of all members are looked at, a few
+        each time: one that is quiet says nothing for a third of its session, which it chooses itself.
         """
-        tokens = self._node.kafka_callers
-        if tokens is self._tokens_seen or not self._node.tokens_known:
+        if not self._node.tokens_known:
             return
-        self._tokens_seen = tokens
-        for connection in self._connections.all():
+        if (tokens := self._node.kafka_callers) is not self._tokens_seen:
+            self._tokens_seen = tokens
+            # Who waits keeps its place: it has its turn however often tokens are others.
+            waiting = set(self._to_look_at)
+            self._to_look_at.extend(one for one in self._connections.all() if one not in waiting)
+        for _ in range(min(LOOKED_AT_TOGETHER, len(self._to_look_at))):
+            connection = self._to_look_at.popleft()
             if not connection.closing and not self._is_admitted(connection):
                 self._send_away(connection)
 

@@ -94,10 +94,10 @@ class Duties:
             except Exception:
                 log.exception("service could not tick")
         self._kafka.tick(now)
+        self._members.tick()
         if elapsed_ms(self._swept_at, now) >= SWEEP_MS:
             self._swept_at = now
             self._desk.look()
-            self._members.tick()
             if self._refused.is_due:
                 self._heart.start(self._refused.write(self._heart.query))
         # A node that knows no tokens lets nobody in: it asks more often than one whose tokens may be old.

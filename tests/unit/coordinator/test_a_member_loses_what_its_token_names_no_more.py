@@ -5,7 +5,7 @@ from typing import Any
 from access.grants import Role
 from access.tokens import Caller
 from coordinator.connections import MemberConnection
-from coordinator.door import VERIFY_AGAIN_MS, ConsumerDoor
+from coordinator.door import LOOKED_AT_TOGETHER, VERIFY_AGAIN_MS, ConsumerDoor
 from coordinator.history import History
 from coordinator.service import ShardService
 from groups.core.records import MemberChanged
@@ -97,6 +97,39 @@ async def test_whoever_has_not_registered_yet_goes_with_its_token() -> None:
         node.token_lives, node.kafka_callers = False, ()
         door.tick()
         assert connection.closing
+
+
+async def test_many_are_looked_at_one_portion_after_the_other() -> None:
+    """Ten thousand at once would hold up the loop, and with it everybody's pings, for most of a second."""
+    async with Shards() as held:
+        service, node = await held.serve(KEY), Node()
+        door = ConsumerDoor(node, {shard_lane(service.shard): service})
+        many = [
+            door.admit({b"authorization": b"Bearer x"}, "127.0.0.1", _send, lambda _: True)
+            for _ in range(3 * LOOKED_AT_TOGETHER)
+        ]
+        node.token_lives, node.kafka_callers = False, ("first",)
+        closed = []
+        for _ in range(3):
+            door.tick()
+            closed.append(sum(isinstance(one, MemberConnection) and one.closing for one in many))
+        assert closed == [LOOKED_AT_TOGETHER, 2 * LOOKED_AT_TOGETHER, 3 * LOOKED_AT_TOGETHER]
+
+
+async def test_the_last_has_its_turn_though_tokens_are_made_at_each_tick() -> None:
+    async with Shards() as held:
+        service, node = await held.serve(KEY), Node()
+        door = ConsumerDoor(node, {shard_lane(service.shard): service})
+        many = [
+            door.admit({b"authorization": b"Bearer x"}, "127.0.0.1", _send, lambda _: True)
+            for _ in range(3 * LOOKED_AT_TOGETHER)
+        ]
+        for number in range(2):
+            node.kafka_callers = (number,)
+            door.tick()
+        node.token_lives, node.kafka_callers = False, ("another",)
+        door.tick()
+        assert isinstance(many[-1], MemberConnection) and many[-1].closing
 
 
 def test_the_journal_says_why() -> None:
