@@ -113,11 +113,11 @@ class Cluster:
     def decide(
         self, key: str, state: ClusterState, events: Sequence[told.Event], now: Instant
     ) -> Decision[ClusterRecord, told.Saying]:
-        if self._not_waiting:
-            # What would answer them is decided again without them.
-            left = [one for one in state.memory.altering if not self._is_withdrawn(one.link)]
-            state.memory.altering = left
-        decision = self._decided(state, self._wanted(events), now)
+        wanted = self._wanted(events)
+        state.memory.altering = [one for one in state.memory.altering if self._is_awaited(one.link)]
+        going_on = (one.link for one in state.memory.altering)
+        self._wishing += [link for link in going_on if not isinstance(link, told.RequestSeat)]
+        decision = self._decided(state, wanted, now)
         self._is_decided = True
         return decision
 
@@ -128,8 +128,11 @@ class Cluster:
         decision = core.decide(state, events, now, self._settings, moves_rest=True)
         return replace(decision, look_again_at=min(until, decision.look_again_at or until))
 
-    def _is_withdrawn(self, link: told.LinkId) -> bool:
-        return isinstance(link, told.RequestSeat) and link.id in self._not_waiting
+    def _is_awaited(self, link: told.LinkId) -> bool:
+        """False if a wish of before was withdrawn, or answered, or its link is gone: it goes no further."""
+        if isinstance(link, told.RequestSeat):
+            return link.id not in self._not_waiting
+        return link in self.links
 
     def _wanted(self, events: Sequence[told.Event]) -> Sequence[told.Event]:
         """Without requests that were withdrawn, or answered, since they were read, and each of them once.

@@ -12,18 +12,22 @@ from controller import store
 from controller.core.events import Heard, PlanComputed, ProposalsReady, RequestSeat
 from controller.core.plans import COMPUTE_PLAN
 from controller.core.proposing import Task
-from controller.core.records import ProducerIdsGiven, RequestAnswered, TopicDeleted
+from controller.core.records import ProducerIdsGiven, ReassignmentChanged, RequestAnswered, TopicDeleted
 from controller.core.requests import KEY, KIND, Asked
+from controller.core.state import Altering
+from controller.links import BrokerLink
 from controller.service import ControllerService
 from controller.subject import CLUSTER, Cluster
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.topology import Unread
 from muster.messages.link.from_broker import (
     AllocateProducerIds,
+    AlterReassignments,
     DeleteTopics,
     ListReassignments,
     NamedTopic,
     RemovePartitions,
+    WantedReplicas,
 )
 from muster.messages.link.to_broker import TopicResults
 from runtime import requests
@@ -205,6 +209,42 @@ async def test_what_was_wished_on_a_link_that_is_gone_is_not_done() -> None:
     service.link_heard(links[1], AllocateProducerIds())
     assert not any(isinstance(one, TopicDeleted) for one in here.recorded)
     assert any(isinstance(one, ProducerIdsGiven) for one in here.recorded)
+    links[1].hang_up("the end")
+
+
+def a_move_that_turns_go_on_with(service: ControllerService, link: BrokerLink) -> None:
+    assert service.cluster.memory is not None
+    swapped = WantedReplicas(topic="orders", partition=0, replicas=(2, 1))
+    frame = AlterReassignments(partitions=(swapped,))
+    service.cluster.memory.altering = [Altering(link, frame, ORDERS, frozenset())]
+
+
+async def test_no_turn_goes_on_with_what_was_wished_on_a_link_that_is_gone() -> None:
+    here = HereAndNow()
+    service, links, _ = await linked(here)
+    a_move_that_turns_go_on_with(service, links[2])
+    service.link_closed(links[2])
+    assert not any(isinstance(one, ReassignmentChanged) for one in here.recorded)
+    a_move_that_turns_go_on_with(service, links[1])
+    service.link_heard(links[1], AllocateProducerIds())
+    assert any(isinstance(one, ReassignmentChanged) for one in here.recorded)
+    links[1].hang_up("the end")
+
+
+async def test_what_a_turn_goes_on_with_as_its_link_goes_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = HereAndNow()
+    service, links, _ = await linked(here)
+    a_move_that_turns_go_on_with(service, links[2])
+    monkeypatch.setattr(store, "save", lambda *_: None)
+    subject, state = service.cluster, service.cluster.cached(CLUSTER)
+    assert state is not None
+    records = subject.decide(CLUSTER, state, [], here.now()).records
+    assert any(isinstance(one, ReassignmentChanged) for one in records)
+    subject.links.pop(links[2])
+    with pytest.raises(VersionConflict):
+        subject.store.save(NOBODY, CLUSTER, state.rows, records)
     links[1].hang_up("the end")
 
 
