@@ -20,6 +20,7 @@ from broker.core.replica_log import EpochEnd, PartitionKey
 from broker.core.troubles import Troubles
 from broker.hosted import HostedPartition
 from broker.known_topics import KnownTopic, KnownTopics
+from broker.log.cutting import Replay
 from broker.log.outcomes import StorageFailed
 from broker.log.partition_log import PartitionLog
 from broker.log.shelf import DELETE, STRAY, LogShelf
@@ -40,7 +41,6 @@ HAND_OVER_INTERVAL_MS: Final = 10_000
 
 READ_AT_ONCE_MS: Final = 50
 """For so long logs are read in a thread before the loop puts them to use."""
-
 
 ProposalHook = Callable[[HostedPartition], None]
 
@@ -134,8 +134,7 @@ class DataPlane:
         hosted = self.found(topic, partition)
         if not isinstance(hosted, HostedPartition):
             return hosted
-        refusal = hosted.replica.refusal(leader_epoch)
-        return refusal or hosted
+        return hosted.replica.refusal(leader_epoch) or hosted
 
     def leader_of(self, topic: UUID | str, partition: int, error_code: int) -> NewLeader | None:
         """Who is known to lead what is refused with this, and lives; None: nobody whom it helps to name.
@@ -338,10 +337,9 @@ class DataPlane:
         be read, and is written again as soon as there is room.
         """
         told_at = self._full_told_at.get(hosted.key)
-        is_due = told_at is None or self.clock() >= after(told_at, HAND_OVER_INTERVAL_MS)
-        return (
-            is_due and not self.troubles.is_full(hosted.key) and hosted.replica.another_may_lead(self.staying)
-        )
+        if told_at is not None and self.clock() < after(told_at, HAND_OVER_INTERVAL_MS):
+            return False
+        return not self.troubles.is_full(hosted.key) and hosted.replica.another_may_lead(self.staying)
 
     def forget_topics(self, topic_ids: Iterable[UUID]) -> None:
         """Topics that were deleted; no row of theirs comes any more. All that was to be stopped is."""
@@ -394,21 +392,24 @@ class DataPlane:
         return True
 
     def heed_diverging(
-        self, key: PartitionKey, asked: FetchPosition, leaders: EpochEnd, leader_start_offset: int = 0
+        self,
+        key: PartitionKey,
+        asked: FetchPosition,
+        leaders: EpochEnd,
+        leader_start_offset: int = 0,
+        replay: Replay | None = None,
     ) -> int | None:
         """Cut as the leader's answer demands; the new end, None if it is late. Raises StorageFailed."""
         hosted = self._hosted.get(key)
-        if hosted is None:
-            return None
-        end_offset = hosted.replica.heed_diverging(asked, leaders)
-        if end_offset is not None:
+        end_offset = hosted.replica.heed_diverging(asked, leaders) if hosted is not None else None
+        if hosted is not None and end_offset is not None:
             after_loss = self.losses.is_asked(key)
             if hosted.replica.must_begin_again(end_offset, leader_start_offset, after_loss=after_loss):
                 end_offset = leader_start_offset
                 self.losses.emptied(key)
                 hosted.start_again_at(end_offset, self.wall_clock_ms())
             else:
-                hosted.log.truncate_to(end_offset, self.wall_clock_ms())
+                hosted.log.truncate_to(end_offset, self.wall_clock_ms(), replay)
             log.info("log_truncated", topic=hosted.topic, partition=key.partition, end_offset=end_offset)
         return end_offset
 
@@ -491,8 +492,8 @@ class DataPlane:
             hosted.log.on_failure = _nobody_hears
         if self._opening is not None:
             await asyncio.wait((self._opening,))
-        high_watermarks = {key: hosted.high_watermark for key, hosted in self._hosted.items()}
-        return await asyncio.to_thread(self._shelf.close, high_watermarks)
+        marks = {key: hosted.high_watermark for key, hosted in self._hosted.items()}
+        return await asyncio.to_thread(self._shelf.close, marks)
 
 
 def _nobody_hears(*_: object) -> None:

@@ -21,7 +21,9 @@ from broker.core.replica_log import PartitionKey
 from broker.fetch_session import FetchedAnswer, FetchLimits, FetchSession
 from broker.hosted import HostedPartition
 from broker.introduction import introduce
+from broker.log.cutting import Replay
 from broker.log.outcomes import AppendRefused, StorageFailed
+from broker.long_cuts import LongCuts
 from broker.peer_connection import PeerConnection
 from broker.replicas import DataPlane
 from broker.settings import BrokerSettings
@@ -158,6 +160,7 @@ class PeerFetcher:
         self._settings = settings
         self._wanted: dict[PartitionKey, FetchPosition] = {}
         self._resting: dict[PartitionKey, asyncio.TimerHandle] = {}
+        self._long_cuts = LongCuts(plane, self._cut)
         self._session: FetchSession | None = None
         self._connection: PeerConnection | None = None
         self._name = f"broker-{settings.broker_id}"
@@ -183,6 +186,7 @@ class PeerFetcher:
         self._task = asyncio.create_task(self._run(), name=f"follow broker {self.peer}")
 
     async def stop(self) -> None:
+        self._long_cuts.stop()
         for timer in self._resting.values():
             timer.cancel()
         if self._task is not None:
@@ -193,6 +197,9 @@ class PeerFetcher:
         """Fetch `key` from `position` from the next request on; None: not from this peer any more."""
         if timer := self._resting.pop(key, None):
             timer.cancel()
+        if position is not None and self._long_cuts.holds(key, position):
+            return
+        self._long_cuts.drop(key)
         if position is None:
             self._wanted.pop(key, None)
             self._refusals.pop(key, None)
@@ -271,7 +278,7 @@ class PeerFetcher:
             ),
         )
         for key, position in self._wanted.items():
-            if key not in self._resting:
+            if key not in self._resting and not self._long_cuts.holds(key, position):
                 session.move(key, position)
         self._session = session
 
@@ -324,12 +331,16 @@ class PeerFetcher:
             self._waiting.cancel()
             self._waiting = None
 
-    def _take(self, answer: FetchedAnswer) -> None:
+    def _take(self, answer: FetchedAnswer, replay: Replay | None = None) -> None:
         """Take one partition's answer over, and ask on from where the log then stands."""
         key = made(PartitionKey, answer.key)
         self.answers += 1
         try:
-            fits = take_over(self._plane, key, answer)
+            if answer.diverging is not None and replay is None and self._long_cuts.begin(answer):
+                if self._session is not None:
+                    self._session.move(key, None)
+                return
+            fits = take_over(self._plane, key, answer, replay)
         except (AppendRefused, StorageFailed) as error:
             # This partition's own trouble: the others of this peer go on, and it rests longer each time.
             self._rest(key, self._refused(key, str(error)))
@@ -340,6 +351,18 @@ class PeerFetcher:
         else:
             self._too_early.pop(key, None)
             self._go_on_if_paid(key, len(answer.records or b""))
+
+    def _cut(self, answer: FetchedAnswer, replay: Replay) -> None:
+        """What is to be read for a cut is read."""
+        try:
+            self._take(answer, replay)
+            if self._waiting is None:
+                self._ask_soon()
+        except Exception as error:
+            # Nobody else hears of it: all that is followed begins anew.
+            log.exception("a log was not cut", peer=self.peer)
+            if self._connection is not None:
+                self._connection.end(error)
 
     def _go_on_if_paid(self, key: PartitionKey, size_bytes: int) -> None:
         """Count what was taken of a replica that comes, and fetch more of it once that is paid."""
@@ -414,7 +437,9 @@ def foresee_cuts(plane: DataPlane, answers: Iterable[FetchedAnswer]) -> None:
         plane.upkeep.state_ends(ends)
 
 
-def take_over(plane: DataPlane, key: PartitionKey, answer: FetchedAnswer) -> bool:
+def take_over(
+    plane: DataPlane, key: PartitionKey, answer: FetchedAnswer, replay: Replay | None = None
+) -> bool:
     """Let the replica heed a leader's answer; False: the partition is to rest before it is fetched again.
 
     Raises AppendRefused, StorageFailed.
@@ -425,7 +450,7 @@ def take_over(plane: DataPlane, key: PartitionKey, answer: FetchedAnswer) -> boo
     if answer.error:
         return False
     if answer.diverging is not None:
-        plane.heed_diverging(key, asked, answer.diverging, answer.log_start_offset)
+        plane.heed_diverging(key, asked, answer.diverging, answer.log_start_offset, replay)
         return True
     plane.append_fetched(key, asked, answer.records, answer.high_watermark, answer.log_start_offset)
     return True

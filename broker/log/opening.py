@@ -7,7 +7,7 @@ epoch must be the one that the file of epochs states, which is written before an
 import os
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -18,6 +18,7 @@ from broker.core.producers import Producers
 from broker.log import producer_snapshots
 from broker.log.checkpoints import LEADER_EPOCHS, LOG_START, load_epochs, load_start, save_epochs
 from broker.log.cleaning import finish_swaps
+from broker.log.cutting import producers_of
 from broker.log.files import DELETED
 from broker.log.segment import Segment
 from broker.log.segments import Segments
@@ -87,7 +88,7 @@ def take_over(folder: Path, segments: Segments, trust: Trust, now_ms: int) -> Ta
         end = start
     epochs = _epochs_of(folder, segments, stated, min(end, check.stated_to), end)
     epochs.begin_at(start)
-    producers = _producers_of(folder, names, segments, end, now_ms)
+    producers = producers_of(folder, names, segments, end, now_ms)
     return TakenOver(start, end, epochs, producers, check.damage)
 
 
@@ -109,22 +110,6 @@ def note_damage(folder: Path, text: str) -> None:
 def damage_confessed(folder: Path) -> None:
     """The controller knows. Raises OSError."""
     (folder / DAMAGED).unlink(missing_ok=True)
-
-
-def producers_of(folder: Path, segments: Segments, end_offset: int, now_ms: int) -> Producers:
-    """From the newest snapshot that is not behind the end, and the batches behind it. Raises OSError."""
-    return _producers_of(folder, os.listdir(folder), segments, end_offset, now_ms)
-
-
-def _producers_of(
-    folder: Path, names: Iterable[str], segments: Segments, end_offset: int, now_ms: int
-) -> Producers:
-    first_base = segments.bases[0] if len(segments) else end_offset
-    producers, offset = producer_snapshots.newest(folder, names, first_base, end_offset)
-    for header in segments.headers_from(offset) if offset < end_offset and len(segments) else ():
-        if header.base_offset >= offset:
-            producers.stored(header, header.base_offset, now_ms)
-    return producers
 
 
 class _Check:

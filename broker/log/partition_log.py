@@ -14,7 +14,7 @@ from uuid import UUID
 from broker.core.leader_epochs import LeaderEpochs
 from broker.core.producers import Producers
 from broker.core.replica_log import EpochEnd
-from broker.log import opening, producer_snapshots, retention
+from broker.log import cutting, opening, producer_snapshots, retention
 from broker.log.accepting import Placed, from_leader, from_producer, in_sequence, refusal_at, shortened
 from broker.log.checkpoints import LEADER_EPOCHS, LOG_START, save_epochs, save_start
 from broker.log.cleaning import Cleaning
@@ -306,10 +306,7 @@ class PartitionLog:
             return self._segments.first_from(time_ms, start_offset, limit_offset, self._epochs)
 
     def youngest(self, limit_offset: int, from_offset: int = 0) -> TimestampedOffset | None:
-        """The first batch of these with the largest time; None if no record has one. Raises StorageFailed.
-
-        As `first_from` it answers where the batch begins.
-        """
+        """As `first_from`: the first with the largest time; None: none has one. Raises StorageFailed."""
         with self._telling_damage():
             return self._segments.youngest(max(self.start_offset, from_offset), limit_offset, self._epochs)
 
@@ -336,8 +333,13 @@ class PartitionLog:
 
     # -- cut and compact
 
-    def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop the batch that holds `offset` and all behind it; producers are built again for the new end.
+    def replay(self, offset: int) -> cutting.Replay | None:
+        """What is read beside the loop before it is cut at `offset`; None: nothing. Raises StorageFailed."""
+        with self._telling_damage():
+            return cutting.replay(self.folder, self._segments, offset, self.end_offset, self.cuts)
+
+    def truncate_to(self, offset: int, now_ms: int, replay: cutting.Replay | None = None) -> None:
+        """Drop the batch that holds `offset` and all behind it; producers are the `replay`'s, or read again.
 
         At its start or below the log goes on at `offset`, empty. Raises StorageFailed, and is closed then.
         """
@@ -345,6 +347,7 @@ class PartitionLog:
             return
         if offset <= self.start_offset:
             return self.start_again_at(offset, now_ms)
+        read = replay.read_for(offset, self.cuts) if replay is not None else None
         with self._closing_on_failure():
             self.restate(self, offset)
             self.cuts += 1
@@ -354,7 +357,7 @@ class PartitionLog:
             self._epochs.truncate(self.end_offset)
             save_epochs(self.folder / LEADER_EPOCHS, self._epochs)
             self._stated_ahead = False
-            self._rebuild_producers(now_ms)
+            self._rebuild_producers(now_ms, read)
             self.cleaning.cut_at(self.end_offset)
         if self.end_offset < self.start_offset:
             self.start_again_at(self.start_offset, now_ms)
@@ -444,9 +447,8 @@ class PartitionLog:
             raise StorageFailed(str(error)) from error
         return surplus
 
-    def _rebuild_producers(self, now_ms: int) -> None:
-        """From the newest snapshot that is not behind the end, and the batches behind it."""
-        self.producers = opening.producers_of(self.folder, self._segments, self.end_offset, now_ms)
+    def _rebuild_producers(self, now_ms: int, read: Producers | None) -> None:
+        self.producers = cutting.producers_at(self.folder, self._segments, self.end_offset, now_ms, read)
 
     # -- opening, flushing, closing
 
@@ -461,10 +463,9 @@ class PartitionLog:
             self.cleaning.opened_at(found.end_offset, is_sure=trust.was_clean and not found.damage)
         except (OSError, ValueError) as error:
             raise StorageFailed(str(error)) from error
-        self.start_offset, self.end_offset = found.start_offset, found.end_offset
-        self._epochs, self.producers = found.epochs, found.producers
+        self.start_offset, self.end_offset, self._epochs, self.producers, damage = found
         self.recovery_point = min(trust.recovery_point, self.end_offset)
-        return found.damage
+        return damage
 
     def full_segments(self) -> list[Segment]:
         """Segments that are written no more and not known to be durable, oldest first."""
@@ -478,10 +479,7 @@ class PartitionLog:
     def flush(self) -> None:
         """Make all batches durable. Raises StorageFailed, and is closed then: a loss is told only once."""
         with self._closing_on_failure():
-            for segment in self.full_segments():
-                segment.sync()
-            if self._segments.active is not None:
-                self._segments.active.sync()
+            self._segments.sync(self.recovery_point)
         self.recovery_point = self.end_offset
 
     def close(self) -> None:

@@ -185,6 +185,10 @@ class Segment:
                 return start
         return self.size_bytes
 
+    def indexed_before(self, offset: int) -> int:
+        """Where a batch begins that is not behind `offset`, near it; found in memory alone, by any thread."""
+        return self._indexed_before(offset)[1]
+
     def _indexed_before(self, offset: int) -> tuple[int, int]:
         """The last index entry that is not behind `offset`, −1 if none is, and where its batch begins."""
         index = bisect_right(self._index_offsets, offset) - 1

@@ -66,6 +66,11 @@ class Segments:
         pairs = zip(self._listed, self.bases[1:], strict=False)
         return [segment for segment, end_offset in pairs if end_offset > above_offset]
 
+    def sync(self, above_offset: int) -> None:
+        """Make durable what ends above `above_offset`."""
+        for segment in (*self.ended(above_offset), *self._listed[-1:]):
+            segment.sync()
+
     def end_of(self, segment: Segment) -> int | None:
         """The offset behind one that is written no more; None for the active one and for strangers."""
         if segment not in self._listed[:-1]:

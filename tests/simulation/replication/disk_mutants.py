@@ -18,7 +18,7 @@ from broker.core.replica_log import EpochEnd
 from broker.handlers_produce import _ParkedProduce
 from broker.handlers_replication import Followed, FollowerSession
 from broker.hosted import HostedPartition
-from broker.log import accepting, opening, partition_log, retention
+from broker.log import accepting, cutting, opening, partition_log, retention
 from broker.log.given_up import GivenUpLogs
 from broker.log.outcomes import LARGEST, LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
@@ -212,9 +212,9 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     truncate_to = PartitionLog.truncate_to
 
-    def cut_anyway(self: PartitionLog, offset: int, now_ms: int) -> None:
+    def cut_anyway(self: PartitionLog, offset: int, *arguments: Any) -> None:
         try:
-            truncate_to(self, offset, now_ms)
+            truncate_to(self, offset, *arguments)
         except StorageFailed:
             self.failure = ""
             self.end_offset = offset
@@ -312,8 +312,8 @@ def _() -> Iterator[None]:
         yield
 
 
-MUTANTS["ps_not_rolled"] = lambda: patch.object(PartitionLog, "_rebuild_producers", lambda self, now_ms: None)
-MUTANTS["ps_forgotten"] = lambda: patch.object(opening, "producers_of", lambda *_: Producers())
+MUTANTS["ps_not_rolled"] = lambda: patch.object(PartitionLog, "_rebuild_producers", lambda *_: None)
+MUTANTS["ps_forgotten"] = lambda: patch.object(cutting, "producers_of", lambda *_: Producers())
 MUTANTS["window_is_short"] = lambda: patch.object(producers, "REMEMBERED_BATCHES", 4)
 
 

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from broker.log import cutting
 from broker.log.files import OpenFiles
 from broker.log.opening import Trust
-from broker.log.outcomes import StorageFailed
+from broker.log.outcomes import LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
 from tests.unit.broker_log.logs import ORDERS, SMALL, append, bytes_of, opened, stored
 from tests.unit.kafkawire.made_batches import made_batch, view
@@ -49,6 +50,81 @@ def test_a_producer_goes_on_where_the_cut_log_ends(tmp_path: Path) -> None:
     assert append(log, b"again", producer=(7, 0, 5)) == 5
     retried = view(made_batch([b"x" * 300], producer=(7, 0, 4)))
     assert log.append_as_leader(retried, 1, 0).is_duplicate
+
+
+def _stored_by(log: PartitionLog) -> list[tuple[int, int, object]]:
+    return [(who, known.epoch, known.batches) for who, known in log.producers.states()]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(6, 8)), min_size=1, max_size=25), st.integers(1, 50))
+def test_what_was_read_before_a_cut_is_what_it_would_read(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[int, int]], cut: int
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    before, after = opened(folder / "before"), opened(folder / "after")
+    sequences = dict.fromkeys(range(6, 9), 0)
+    for count, who in batches:
+        for log in (before, after):
+            append(log, *[b"x" * 150] * count, producer=(who, 0, sequences[who]))
+        sequences[who] += count
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cutting, "READ_AT_ONCE", 0)
+        replay = before.replay(cut)
+    if replay is not None:
+        replay.read(now_ms=0)
+        assert cut >= before.end_offset or replay.read_for(cut, before.cuts) is not None
+    before.truncate_to(cut, 0, replay)
+    after.truncate_to(cut, 0)
+    assert before.end_offset == after.end_offset and _stored_by(before) == _stored_by(after)
+    snapshots = [sorted(one.name for one in log.folder.glob("*.snapshot")) for log in (before, after)]
+    assert snapshots[0] == snapshots[1]
+
+
+def test_what_was_read_of_a_log_that_was_cut_since_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cutting, "READ_AT_ONCE", 0)
+    log = opened(tmp_path, LogSettings(segment_bytes=100_000))
+    for number in range(8):
+        append(log, b"x" * 300, producer=(7, 0, number))
+    replay = log.replay(6)
+    assert replay is not None
+    replay.read(now_ms=0)
+    log.truncate_to(2, now_ms=0)
+    for number in range(8):
+        append(log, b"x" * 300, epoch=2, producer=(8, 0, number))
+    log.truncate_to(6, 0, replay)
+    assert [who for who, *_ in _stored_by(log)] == [7, 8]
+
+
+def test_a_file_that_another_took_the_place_of_is_read_by_the_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a pass of the compactor does, which may leave less of a batch, and other places of all."""
+    monkeypatch.setattr(cutting, "READ_AT_ONCE", 0)
+    log = opened(tmp_path, LogSettings(segment_bytes=100_000))
+    for number in range(40):
+        append(log, b"x" * 300, producer=(7, 0, number))
+    replay = log.replay(30)
+    assert replay is not None
+    [path] = tmp_path.glob("*.log")
+    path.write_bytes(path.read_bytes()[500:])
+    replay.read(now_ms=0)
+    assert replay.read_for(30, log.cuts) is None
+
+
+def test_a_short_way_is_read_at_once_and_what_is_ended_is_not_read(tmp_path: Path) -> None:
+    log = opened(tmp_path, LogSettings(segment_bytes=1_000_000))
+    append(log, *[b"x"] * cutting.READ_AT_ONCE)
+    append(log, b"y")
+    assert log.replay(cutting.READ_AT_ONCE) is None, "the rest is one batch"
+    append(log, b"z")
+    replay = log.replay(cutting.READ_AT_ONCE + 1)
+    assert replay is not None
+    replay.end()
+    replay.read(now_ms=0)
+    assert replay.read_for(cutting.READ_AT_ONCE + 1, log.cuts) is None
 
 
 def test_a_cut_above_the_end_changes_nothing(tmp_path: Path) -> None:
