@@ -314,6 +314,8 @@ class LogShelf:
         # a kill in between would else leave a stray that seems old, and is erased at once.
         os.utime(folder)
         os.rename(folder, moved)
+        # Behind the rename, whoever opened them: what lies in the folder next would be written into these.
+        self._files.forget_below(str(folder))
         log.info("log_set_aside", folder=folder.name, moved_to=moved.name)
 
     def erase_old(self, wall_ms: int, ages: Mapping[str, int]) -> int:

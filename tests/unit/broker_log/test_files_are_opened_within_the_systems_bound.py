@@ -1,8 +1,11 @@
 """A broker with more logs than the system lets it open closes those that were used longest ago."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from broker.log.files import OpenFiles
 from broker.log.outcomes import LogSettings
@@ -83,3 +86,21 @@ def test_a_file_that_an_answer_holds_is_not_opened_twice(tmp_path: Path) -> None
     for number in range(4):
         files.get(str(tmp_path / str(number)), is_new=True)
     assert files.get(str(tmp_path / "held")) is held
+
+
+def test_what_a_thread_opens_as_it_is_discarded_is_not_taken_for_the_next_file_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a compacted file, or a log that begins again where it did: they would be read and written there."""
+    files, path, replace = OpenFiles(), str(tmp_path / "0.log"), os.replace
+    files.get(path, is_new=True).write(memoryview(b"old"), 0)
+
+    def behind_a_thread(source: str, target: str) -> None:
+        files.get(path)
+        replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", behind_a_thread)
+        files.discard(path)
+    files.get(path, is_new=True).write(memoryview(b"new"), 0)
+    assert Path(path).read_bytes() == b"new"

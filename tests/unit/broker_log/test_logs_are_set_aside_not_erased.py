@@ -48,6 +48,31 @@ def test_a_topic_made_anew_never_gets_the_old_log(tmp_path: Path) -> None:
     assert again.keys == {PartitionKey(ORDERS_AGAIN, 0)}
 
 
+def test_a_topic_made_anew_is_not_written_into_files_of_the_old_one_that_are_open(tmp_path: Path) -> None:
+    shelf = _shelf(tmp_path)
+    append(_log(shelf), b"old")
+    append(_log(shelf, PartitionKey(ORDERS_AGAIN, 0)), b"new")
+    assert _log(_shelf(tmp_path), PartitionKey(ORDERS_AGAIN, 0)).end_offset == 1
+
+
+def test_what_a_thread_opens_as_a_log_is_set_aside_is_not_taken_for_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads the log beside the loop, as before a long cut, knows nothing of it yet."""
+    shelf, rename = _shelf(tmp_path), os.rename
+    append(_log(shelf), b"old")
+    path = str(next(tmp_path.glob("orders-0/*.log")))
+
+    def behind_a_thread(source: Path, target: Path) -> None:
+        shelf._files.get(path)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", behind_a_thread)
+    shelf.set_aside(FIRST, STRAY)
+    append(_log(shelf), b"new")
+    assert os.path.exists(path)
+
+
 def test_a_stray_is_kept_for_its_time_and_not_served(tmp_path: Path) -> None:
     shelf = _shelf(tmp_path)
     append(_log(shelf), b"a")
