@@ -4,11 +4,16 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
+import structlog
+
 from broker.core.replica import FetchPosition
 from broker.core.replica_log import PartitionKey
 from broker.fetch_session import FetchedAnswer
+from broker.log import cutting
 from broker.log.cutting import Replay
 from broker.replicas import DataPlane
+
+log = structlog.get_logger(__name__)
 
 
 class _Held(NamedTuple):
@@ -28,6 +33,11 @@ class LongCuts:
         self._cut = cut
         self._held: dict[PartitionKey, _Held] = {}
         self._reading = asyncio.Lock()
+        self._at_once = 0
+
+    def expect(self, count: int) -> None:
+        """One answer cuts so many logs: what the loop may read at once is for all of them together."""
+        self._at_once = cutting.READ_AT_ONCE // max(count, 1)
 
     def begin(self, answer: FetchedAnswer) -> bool:
         """False: the answer demands no cut for which much is to be read. Raises StorageFailed."""
@@ -36,7 +46,7 @@ class LongCuts:
         if hosted is None or answer.diverging is None or answer.error:
             return False
         offset = hosted.replica.parts_at(answer.asked, answer.diverging)
-        replay = hosted.log.replay(offset) if offset is not None else None
+        replay = hosted.log.replay(offset, self._at_once) if offset is not None else None
         if replay is None:
             return False
         self.drop(key)
@@ -62,7 +72,11 @@ class LongCuts:
             self.drop(key)
 
     async def _read(self, key: PartitionKey, answer: FetchedAnswer, replay: Replay) -> None:
-        async with self._reading:
-            await asyncio.to_thread(replay.read, self._plane.wall_clock_ms())
+        try:
+            async with self._reading:
+                await asyncio.to_thread(replay.read, self._plane.wall_clock_ms())
+        except Exception:
+            # Held for ever it would never be followed again: the cut reads for itself.
+            log.exception("what producers stored was not read", partition=str(key))
         del self._held[key]
         self._cut(answer, replay)

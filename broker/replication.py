@@ -319,7 +319,7 @@ class PeerFetcher:
             raise MalformedFrame(f"an answer to {answer.correlation_id}, which is not the question")
         self.bytes_fetched += len(frame)
         heard = session.hear(answer)
-        foresee_cuts(self._plane, heard)
+        self._long_cuts.expect(foresee_cuts(self._plane, heard))
         for one in heard:
             self._take(one)
         self._last_failure = ""
@@ -424,8 +424,11 @@ def early_rest_ms(times: int, longest_ms: int) -> int:
     return min(FIRST_REST_MS << min(times, MOST_DOUBLINGS), longest_ms)
 
 
-def foresee_cuts(plane: DataPlane, answers: Iterable[FetchedAnswer]) -> None:
-    """Behind an unclean election one answer may cut thousands of logs below what was committed in them."""
+def foresee_cuts(plane: DataPlane, answers: Iterable[FetchedAnswer]) -> int:
+    """Behind an election one answer may cut thousands of logs, perhaps below what was committed in them.
+
+    What files say too much of them is stated once; returns how many they are.
+    """
     ends: dict[PartitionKey, int] = {}
     for answer in answers:
         hosted = plane.hosted(*answer.key) if answer.diverging is not None and not answer.error else None
@@ -435,6 +438,7 @@ def foresee_cuts(plane: DataPlane, answers: Iterable[FetchedAnswer]) -> None:
                 ends[hosted.key] = end_offset
     if len(ends) > 1:
         plane.upkeep.state_ends(ends)
+    return len(ends)
 
 
 def take_over(

@@ -13,7 +13,7 @@ from broker.log.segment import Segment
 from broker.log.segments import Segments
 
 READ_AT_ONCE: Final = 5_000
-"""So many records at most are read over on the broker's loop: a batch each, they take it about 20 ms."""
+"""So many records at most are read over in one turn of the loop: a batch each, they take it 20 ms or more."""
 
 _BATCHES_A_BREATH: Final = 256
 """Behind so many the loop has the interpreter: it would wait 5 ms each time until it is taken away."""
@@ -56,14 +56,14 @@ class Replay:
         self, segment: Segment, above: int, end_offset: int, producers: Producers, now_ms: int
     ) -> bool:
         """False: it was ended, or the file is another by now and does not go on where the index says."""
-        expected = -1
+        least, most = 0, max(above, segment.base_offset)
         for count, (_, header) in enumerate(segment.headers(segment.indexed_before(above))):
-            if self._is_ended or expected not in (-1, header.base_offset):
+            if self._is_ended or not least <= header.base_offset <= most:
                 return False
-            expected = header.next_offset
-            if above <= header.base_offset and expected <= end_offset:
+            least = most = header.next_offset
+            if above <= header.base_offset and most <= end_offset:
                 producers.stored(header, header.base_offset, now_ms)
-            if expected >= end_offset:
+            if most >= end_offset:
                 return True
             if count % _BATCHES_A_BREATH == 0:
                 time.sleep(0)
@@ -74,15 +74,17 @@ class Replay:
         return self._producers if (offset, cuts) == (self._offset, self._cuts) else None
 
 
-def replay(folder: Path, segments: Segments, offset: int, end_offset: int, cuts: int) -> Replay | None:
-    """What is to be read beside the loop before a log is cut at `offset`; None: it is not much.
+def replay(
+    folder: Path, segments: Segments, offset: int, end_offset: int, cuts: int, at_once: int
+) -> Replay | None:
+    """What is to be read beside the loop before a log is cut at `offset`; None: `at_once` records at most.
 
     Raises OSError.
     """
     if not len(segments) or not segments.bases[0] < offset < end_offset:
         return None
     above = producer_snapshots.newest_at(os.listdir(folder), segments.bases[0], offset)
-    return Replay(folder, segments, offset, cuts) if offset - above > READ_AT_ONCE else None
+    return Replay(folder, segments, offset, cuts) if offset - above > at_once else None
 
 
 def producers_at(

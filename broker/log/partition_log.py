@@ -333,10 +333,10 @@ class PartitionLog:
 
     # -- cut and compact
 
-    def replay(self, offset: int) -> cutting.Replay | None:
-        """What is read beside the loop before it is cut at `offset`; None: nothing. Raises StorageFailed."""
+    def replay(self, offset: int, at_once: int) -> cutting.Replay | None:
+        """Read beside the loop before a cut; None: at most `at_once` records. Raises StorageFailed."""
         with self._telling_damage():
-            return cutting.replay(self.folder, self._segments, offset, self.end_offset, self.cuts)
+            return cutting.replay(self.folder, self._segments, offset, self.end_offset, self.cuts, at_once)
 
     def truncate_to(self, offset: int, now_ms: int, replay: cutting.Replay | None = None) -> None:
         """Drop the batch that holds `offset` and all behind it; producers are the `replay`'s, or read again.

@@ -23,7 +23,7 @@ LONG, SHORT = PartitionKey(ORDERS, 0), PartitionKey(ORDERS, 1)
 class HeldReplays:
     """Each is read as soon as the test says so."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, read_at_once: int = 3) -> None:
         self.begun, self.may_go_on = threading.Event(), threading.Event()
         self.count = 0
         read = Replay.read
@@ -34,7 +34,7 @@ class HeldReplays:
             assert self.may_go_on.wait(20)
             read(replay, now_ms)
 
-        monkeypatch.setattr(cutting, "READ_AT_ONCE", 3)
+        monkeypatch.setattr(cutting, "READ_AT_ONCE", read_at_once)
         monkeypatch.setattr(Replay, "read", held)
 
     async def are_begun(self) -> None:
@@ -58,14 +58,17 @@ async def _until_equal(one: Broker, two: Broker, key: PartitionKey) -> None:
 
 
 @asynccontextmanager
-async def _parted(tmp_path: Path) -> AsyncIterator[tuple[Broker, Broker, Replication]]:
-    """Broker 2 holds records of partition 0 that broker 1 lacks, which leads since."""
+async def _parted(
+    tmp_path: Path, parts: tuple[PartitionKey, ...] = (LONG,)
+) -> AsyncIterator[tuple[Broker, Broker, Replication]]:
+    """Broker 2 holds records, as a rule of partition 0, that broker 1 lacks, which leads since."""
     async with broker(tmp_path, 1) as one, broker(tmp_path, 2) as two:
         for each, written in ((one, 6), (two, 9)):
             each.obey(1, leader=2, replicas=(1, 2), partitions=2)
-            for number in range(written):
-                append(_of(each, LONG).log, b"old", producer=(7, 0, number))
-            _of(each, LONG).replica.high_watermark = 6
+            for key in parts:
+                for number in range(written):
+                    append(_of(each, key).log, b"old", producer=(7, 0, number))
+                _of(each, key).replica.high_watermark = 6
         for each in (one, two):
             each.obey(2, epoch=2, replicas=(1, 2), partitions=2)
         append(_of(one, LONG).log, b"new", epoch=2, producer=(7, 0, 6))
@@ -127,3 +130,30 @@ async def test_a_connection_that_breaks_meanwhile_begins_nothing_twice(
         held.may_go_on.set()
         await _until_equal(one, two, LONG)
         assert held.count == 1
+
+
+async def test_many_short_cuts_of_one_answer_are_together_as_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them has as much to read as may be read at once."""
+    held = HeldReplays(monkeypatch, read_at_once=11)
+    async with _parted(tmp_path, parts=(LONG, SHORT)) as (one, two, _):
+        await held.are_begun()
+        held.may_go_on.set()
+        for key in (LONG, SHORT):
+            await _until_equal(one, two, key)
+        assert held.count == 2
+
+
+async def test_a_mistake_beside_the_loop_leaves_nobody_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(*_: object) -> None:
+        raise RuntimeError("no thread can be started")
+
+    monkeypatch.setattr(cutting, "READ_AT_ONCE", 3)
+    monkeypatch.setattr(Replay, "read", mistaken)
+    async with _parted(tmp_path) as (one, two, _):
+        await _until_equal(one, two, LONG)
+        kept = [known.batches for _, known in _of(two, LONG).log.producers.states()]
+        assert kept == [known.batches for _, known in _of(one, LONG).log.producers.states()]

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.log import cutting
 from broker.log.files import OpenFiles
 from broker.log.opening import Trust
 from broker.log.outcomes import LogSettings, StorageFailed
@@ -68,9 +67,7 @@ def test_what_was_read_before_a_cut_is_what_it_would_read(
         for log in (before, after):
             append(log, *[b"x" * 150] * count, producer=(who, 0, sequences[who]))
         sequences[who] += count
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cutting, "READ_AT_ONCE", 0)
-        replay = before.replay(cut)
+    replay = before.replay(cut, at_once=0)
     if replay is not None:
         replay.read(now_ms=0)
         assert cut >= before.end_offset or replay.read_for(cut, before.cuts) is not None
@@ -81,14 +78,11 @@ def test_what_was_read_before_a_cut_is_what_it_would_read(
     assert snapshots[0] == snapshots[1]
 
 
-def test_what_was_read_of_a_log_that_was_cut_since_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cutting, "READ_AT_ONCE", 0)
+def test_what_was_read_of_a_log_that_was_cut_since_does_not_count(tmp_path: Path) -> None:
     log = opened(tmp_path, LogSettings(segment_bytes=100_000))
     for number in range(8):
         append(log, b"x" * 300, producer=(7, 0, number))
-    replay = log.replay(6)
+    replay = log.replay(6, at_once=0)
     assert replay is not None
     replay.read(now_ms=0)
     log.truncate_to(2, now_ms=0)
@@ -98,33 +92,33 @@ def test_what_was_read_of_a_log_that_was_cut_since_does_not_count(
     assert [who for who, *_ in _stored_by(log)] == [7, 8]
 
 
+@pytest.mark.parametrize("goes_on_with_a_batch", [False, True])
 def test_a_file_that_another_took_the_place_of_is_read_by_the_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, goes_on_with_a_batch: bool
 ) -> None:
     """As a pass of the compactor does, which may leave less of a batch, and other places of all."""
-    monkeypatch.setattr(cutting, "READ_AT_ONCE", 0)
     log = opened(tmp_path, LogSettings(segment_bytes=100_000))
     for number in range(40):
         append(log, b"x" * 300, producer=(7, 0, number))
-    replay = log.replay(30)
+    replay = log.replay(30, at_once=0)
     assert replay is not None
     [path] = tmp_path.glob("*.log")
-    path.write_bytes(path.read_bytes()[500:])
+    path.write_bytes(path.read_bytes()[path.stat().st_size // 40 if goes_on_with_a_batch else 500 :])
     replay.read(now_ms=0)
     assert replay.read_for(30, log.cuts) is None
 
 
 def test_a_short_way_is_read_at_once_and_what_is_ended_is_not_read(tmp_path: Path) -> None:
     log = opened(tmp_path, LogSettings(segment_bytes=1_000_000))
-    append(log, *[b"x"] * cutting.READ_AT_ONCE)
+    append(log, *[b"x"] * 50)
     append(log, b"y")
-    assert log.replay(cutting.READ_AT_ONCE) is None, "the rest is one batch"
+    assert log.replay(50, at_once=50) is None, "the rest is one batch"
     append(log, b"z")
-    replay = log.replay(cutting.READ_AT_ONCE + 1)
+    replay = log.replay(51, at_once=50)
     assert replay is not None
     replay.end()
     replay.read(now_ms=0)
-    assert replay.read_for(cutting.READ_AT_ONCE + 1, log.cuts) is None
+    assert replay.read_for(51, log.cuts) is None
 
 
 def test_a_cut_above_the_end_changes_nothing(tmp_path: Path) -> None:
