@@ -14,15 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from broker.core.cluster_view import ClusterView, Heeded
-from broker.core.fetch_sessions import FetchRefused
 from broker.core.loss_watch import LossWatch
 from broker.core.replica import Replica
 from broker.core.replica_log import PartitionKey
-from broker.fetch_session import FetchedAnswer
 from broker.folder import DataFolder
 from broker.handlers_replication import ReplicaFetchHandler
 from broker.held_notes import FILE, HeldNotes
-from broker.hosted import HostedPartition
 from broker.log.files import OpenFiles
 from broker.log.outcomes import LARGEST, AppendRefused, LogSettings, StorageFailed
 from broker.log.partition_log import PartitionLog
@@ -30,20 +27,18 @@ from broker.log.shelf import LogShelf
 from broker.metadata import ClientMetadata
 from broker.plane_settings import DataPlaneSettings
 from broker.replicas import DataPlane
-from broker.replication import take_over
 from broker.wakeups import WakeUps
 from muster.kafkawire import batches
 from muster.kafkawire.api_table import read_request_header
-from muster.kafkawire.fetching import read_fetch_answer
-from muster.kafkawire.framing import LENGTH_BYTES
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import BrokerHello, UnusableLogs
 from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import HelloAccepted
-from tests.simulation.replication.broker_process import Broker, incarnation
+from tests.simulation.replication.broker_process import incarnation
 from tests.simulation.replication.controller_process import Link
 from tests.simulation.replication.disk_barred import BarredLogs, kept_records
+from tests.simulation.replication.disk_following import Diverged, FollowingBroker, HeldCuts
 from tests.simulation.replication.disk_harm import Rotten, chosen_byte, keep, place_in_batch, refusing, rot
 from tests.simulation.replication.disk_log import DAY_MS, DiskLog, KeptRecords, batch_of
 from tests.simulation.replication.disk_time import closed_by_age, looked_at, why_not_obeyed
@@ -57,11 +52,7 @@ WALL_MS = 200_000_000
 """Behind every stamp of a batch, and before any retention."""
 
 
-class Diverged(Exception):
-    """A log is not what it should be: a follower cut what was committed, or time did not act on it."""
-
-
-class DiskBroker(Broker):
+class DiskBroker(FollowingBroker):
     """One machine with a disk. What `Broker` keeps in memory lies in files here."""
 
     settings = SMALL
@@ -119,6 +110,7 @@ class DiskBroker(Broker):
         shelf.scan(self.data.lose_tail)
         self.plane = DataPlane(self.broker_id, shelf, self.settings, self._now, self.wall_ms)
         self.led = self.plane.led_epochs
+        self.cuts, self._leaders = HeldCuts(self.plane, self._runner), {}
         self.plane.on_trouble = self._state_unusable
         self.plane.losses.begin(HeldNotes(self.folder), _nobody_is_rung, shelf.may_lack)
         with self.barred.at_a_start():
@@ -183,6 +175,7 @@ class DiskBroker(Broker):
             self.below[key] = list(self.logs[key].records)
 
     def kill(self) -> None:
+        self.cuts.end()
         self._kept = kept_records(self.logs)
         self.barred.ended(self)
         self.up = False
@@ -204,6 +197,7 @@ class DiskBroker(Broker):
     def stop(self) -> None:
         """A clean stop: everything is flushed."""
         kept = kept_records(self.logs)
+        self.cuts.end()
         if self._runner.run(self.plane.close()):
             self.data.mark_clean()
         self.kill()
@@ -369,6 +363,7 @@ class DiskBroker(Broker):
             elsewhere = self.view.partitions.get(stray)
             if elsewhere is None or not self.plane.obey(elsewhere, from_snapshot=True):
                 self.plane.stop(*stray)
+        self.cuts.look()
         self.plane.led_epochs.save()
         self.plane.forget_topics(heeded.deleted_topics)
 
@@ -381,7 +376,7 @@ class DiskBroker(Broker):
         """The next fetch to the leader of `key`, with all that is followed there."""
         hosted = self.plane.hosted(*key)
         position = hosted.replica.next_fetch() if hosted is not None else None
-        if position is None:
+        if position is None or self.cuts.holds(PartitionKey(*key)):
             return None
         positions = {
             one.key: asked
@@ -389,6 +384,7 @@ class DiskBroker(Broker):
             if (asked := one.replica.next_fetch()) is not None
             and asked.leader == position.leader
             and one.key not in self._resting
+            and not self.cuts.holds(one.key)
         }
         self._resting -= {one.key for one in self.plane.partitions() if one.replica.leader == position.leader}
         connection = self.connections.get(position.leader)
@@ -407,67 +403,6 @@ class DiskBroker(Broker):
         keys = () if self.below is None else request.connection.keys
         held = {key: list(self.logs[key].records) for key in keys if key in self.logs}
         return Answered(request.key, request.position, data, request.connection, held=held)
-
-    def receive(self, answer: Any) -> int | None:
-        """Take an answer over, unless its connection was given up meanwhile."""
-        if answer.connection not in self.connections.values():
-            return None
-        answer.connection.is_waiting = False
-        frame = memoryview(answer.data)[LENGTH_BYTES:]
-        try:
-            told = answer.connection.session.hear(read_fetch_answer(frame))
-        except FetchRefused:
-            self.connections = {b: one for b, one in self.connections.items() if one is not answer.connection}
-            return None
-        for one in told:
-            key = PartitionKey(*one.key)
-            cuts, hosted = self._cuts_of(key), self.plane.hosted(*key)
-            is_accepted = hosted is not None and self._is_accepted(hosted, one)
-            self._take(key, one)
-            begins_again = self._cuts_of(key) != cuts and self._begins_at(key, one.log_start_offset)
-            if self.below is not None and (is_accepted or begins_again):
-                self._follow_what_is_gone(key, answer.held.get(key, []), one.asked.leader_epoch)
-        return None
-
-    def _cuts_of(self, key: PartitionKey) -> int:
-        hosted = self.plane.hosted(*key)
-        return hosted.log.cuts if hosted is not None else 0
-
-    def _begins_at(self, key: PartitionKey, offset: int) -> bool:
-        hosted = self.plane.hosted(*key)
-        return hosted is not None and hosted.log.start_offset == hosted.log.end_offset == offset
-
-    def _is_accepted(self, hosted: HostedPartition, answer: FetchedAnswer) -> bool:
-        is_refused = answer.error or answer.diverging is not None
-        return not is_refused and hosted.replica.accepts(answer.asked)
-
-    def _follow_what_is_gone(self, key: PartitionKey, held: list[Stored], leader_epoch: int) -> None:
-        """Of what both have deleted that of the leader's history counts from now on."""
-        assert self.below is not None
-        hosted, view = self.plane.hosted(*key), self.logs.get(key)
-        if hosted is not None and view is not None and view.start_offset:
-            self.below[key] = held
-            view.forget()
-            if view.start_offset == view.end_offset:
-                self.level[key] = max(self.level.get(key, 0), leader_epoch)
-
-    def _take(self, key: PartitionKey, answer: Any) -> None:
-        hosted = self.plane.hosted(*key)
-        before = hosted.high_watermark if hosted is not None and not self.may_cut(key) else 0
-        end_before = hosted.log.end_offset if hosted is not None else 0
-        try:
-            fits = take_over(self.plane, key, answer)
-        except (AppendRefused, StorageFailed):
-            fits = False
-        if not fits:
-            # For one fetch it is left out, as a rest does: what is not asked anew is not judged anew.
-            self._resting.add(key)
-            return
-        if hosted is not None and hosted.log.end_offset < before:
-            raise Diverged("truncated below the high watermark")
-        is_level = hosted is not None and answer.diverging is None and answer.asked.offset == end_before
-        if is_level and not answer.error and answer.asked.leader_epoch == hosted.replica.leader_epoch:  # type: ignore[union-attr]
-            self.level[key] = max(self.level.get(key, 0), answer.asked.leader_epoch)
 
     def _writes(self, key: Any) -> tuple[int, int, int]:
         replica = self.replicas.get(key)

@@ -314,6 +314,7 @@ def _() -> Iterator[None]:
 
 MUTANTS["ps_not_rolled"] = lambda: patch.object(PartitionLog, "_rebuild_producers", lambda *_: None)
 MUTANTS["ps_forgotten"] = lambda: patch.object(cutting, "producers_of", lambda *_: Producers())
+MUTANTS["ps_unread"] = lambda: patch.object(cutting.Replay, "read_for", lambda *_: Producers())
 MUTANTS["window_is_short"] = lambda: patch.object(producers, "REMEMBERED_BATCHES", 4)
 
 

@@ -35,7 +35,8 @@ from muster.kernel.topic_configs import (
 )
 from tests.simulation.replication import crashes
 from tests.simulation.replication.broker_process import Broker, incarnation
-from tests.simulation.replication.disk_broker import WALL_MS, DiskBroker, Diverged
+from tests.simulation.replication.disk_broker import WALL_MS, DiskBroker
+from tests.simulation.replication.disk_following import Diverged
 from tests.simulation.replication.disk_harm import refusing
 from tests.simulation.replication.disk_log import DAY_MS
 from tests.simulation.replication.runner import (
@@ -61,6 +62,8 @@ MOVED_IN_EACH = 4
 """Of the unclean ones, one of so many has partitions move away from logs that cannot be opened."""
 BARRED_IN_EACH, BARRED = 11, (7, 10)
 """Two worlds of so many have logs that one start cannot open, and another can."""
+LONG_CUTS_IN_EACH, LONG_CUTS = 7, (1, 3, 5)
+"""In three worlds of so many any cut is a long one: what its producers stored is read beside the loop."""
 IN_MEMORY = Path("/dev/shm")
 DAMAGE = ("power", "flip", "rot", "flush_fails")
 """Faults after which a log may lack what it held: one at a time is promised to be made good."""
@@ -130,6 +133,10 @@ class DiskWorld(World):
                 found += [("flush", b), ("checkpoint", b)]
             if any(self._deletes(one.log.settings) for one in broker.plane.partitions()):
                 found.append(("retain", b))
+            found += [
+                ("cut_below" if one.is_read else "read_below", b, i)
+                for i, one in enumerate(broker.cuts.beside)
+            ]
         return found
 
     def _up(self) -> list[tuple[int, DiskBroker]]:
@@ -158,12 +165,14 @@ class DiskWorld(World):
                     found.append(("append_refused", b, key))
                 if self.left("refuse") and replica.next_fetch() is not None:
                     found += [("fetch_refused", b, key, op) for op in ("pwrite", "ftruncate")]
+            for i, one in enumerate(broker.cuts.beside):
+                if self.left("refuse") and not one.is_read:
+                    found.append(("below_refused", b, i))
         return found
 
     def do(self, action: Action, rng: Random | None = None) -> None:
-        kind = {"append_refused": "refuse", "fetch_refused": "refuse"}.get(str(action[0]))
-        if kind is not None:
-            self.budget[kind] -= 1
+        if action[0] in ("append_refused", "fetch_refused", "below_refused"):
+            self.budget["refuse"] -= 1
         try:
             super().do(action, rng)
         except Diverged as diverged:
@@ -313,6 +322,16 @@ class DiskWorld(World):
             broker.needs_restart = True
             broker.crashed, broker.crashed_in = 1, incarnation(broker.run)
 
+    def _read_below(self, b: int, index: int) -> None:
+        self._disk(b).read_below(index)
+
+    def _below_refused(self, b: int, index: int) -> None:
+        with refusing("pread"):
+            self._disk(b).read_below(index)
+
+    def _cut_below(self, b: int, index: int) -> None:
+        self._disk(b).cut_below(index)
+
     def _deletes(self, settings: LogSettings) -> bool:
         return settings.deletes and (settings.retention_bytes >= 0 or settings.retention_ms < self.wall_ms)
 
@@ -428,6 +447,8 @@ def walk(
     ):
         try:
             world = made(rng, seed, Path(folder), runner)
+            for b in world.brokers:
+                world._disk(b).holds_cuts = seed % LONG_CUTS_IN_EACH in LONG_CUTS
             likelihood = rng.choice((0.05, 0.1, 0.2))
             for _ in range(steps):
                 action = next_action(world, rng, likelihood)

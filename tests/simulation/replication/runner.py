@@ -36,6 +36,8 @@ FAIR_ORDER = (
     "go_on",
     "look_again",
     "receive",
+    "read_below",
+    "cut_below",
     "fetch",
     "propose",
     "ask_leader",

@@ -53,6 +53,7 @@ KILLED_BY_PRODUCING = {
     "gap_is_told": 1,
     "one_line_for_all": 352,
     "ps_forgotten": 2,
+    "ps_unread": 29,
     "retention_above_hw": 175,
     "window_is_short": 116,
 }
