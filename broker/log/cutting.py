@@ -26,7 +26,9 @@ class Replay:
     counts a cut; where retention or the compactor took a file away the cut reads for itself.
     """
 
-    def __init__(self, folder: Path, segments: Segments, offset: int, cuts: int) -> None:
+    def __init__(self, folder: Path, segments: Segments, offset: int, cuts: int, records: int) -> None:
+        self.records = records
+        """So many at most are to be read over."""
         self._offset = offset
         self._cuts = cuts
         self._producers: Producers | None = None
@@ -84,7 +86,8 @@ def replay(
     if not len(segments) or not segments.bases[0] < offset < end_offset:
         return None
     above = producer_snapshots.newest_at(os.listdir(folder), segments.bases[0], offset)
-    return Replay(folder, segments, offset, cuts) if offset - above > at_once else None
+    records = offset - above
+    return Replay(folder, segments, offset, cuts, records) if records > at_once else None
 
 
 def producers_at(

@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -12,6 +13,7 @@ from broker.core.replica_log import PartitionKey
 from broker.hosted import HostedPartition
 from broker.log import cutting
 from broker.log.cutting import Replay
+from broker.log.stated_offsets import StatedOffsets
 from broker.replication import Replication
 from tests.unit.broker_data_plane.planes import KEY, ORDERS, Broker, broker
 from tests.unit.broker_data_plane.test_a_follower_goes_on_after_a_mistake import _leader_at, _settings
@@ -25,11 +27,12 @@ class HeldReplays:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, read_at_once: int = 3) -> None:
         self.begun, self.may_go_on = threading.Event(), threading.Event()
-        self.count = 0
+        self.read_over: list[int] = []
+        """How many records each reads over."""
         read = Replay.read
 
         def held(replay: Replay, now_ms: int) -> None:
-            self.count += 1
+            self.read_over.append(replay.records)
             self.begun.set()
             assert self.may_go_on.wait(20)
             read(replay, now_ms)
@@ -59,19 +62,26 @@ async def _until_equal(one: Broker, two: Broker, key: PartitionKey) -> None:
 
 @asynccontextmanager
 async def _parted(
-    tmp_path: Path, parts: tuple[PartitionKey, ...] = (LONG,)
+    tmp_path: Path,
+    parts: tuple[PartitionKey, ...] = (LONG,),
+    below: Mapping[PartitionKey, int] = MappingProxyType({}),
+    lost: int = 0,
 ) -> AsyncIterator[tuple[Broker, Broker, Replication]]:
-    """Broker 2 holds records, as a rule of partition 0, that broker 1 lacks, which leads since."""
+    """Broker 2 holds records, as a rule of partition 0, that broker 1 lacks, which leads since.
+
+    They part at 6, or where `below` says; so many above count as committed, and an election `lost` them.
+    """
     async with broker(tmp_path, 1) as one, broker(tmp_path, 2) as two:
-        for each, written in ((one, 6), (two, 9)):
+        for each in (one, two):
             each.obey(1, leader=2, replicas=(1, 2), partitions=2)
             for key in parts:
-                for number in range(written):
+                parted_at = below.get(key, 6)
+                for number in range(parted_at if each is one else parted_at + 3):
                     append(_of(each, key).log, b"old", producer=(7, 0, number))
-                _of(each, key).replica.high_watermark = 6
+                _of(each, key).replica.high_watermark = parted_at + (lost if each is two else 0)
         for each in (one, two):
             each.obey(2, epoch=2, replicas=(1, 2), partitions=2)
-        append(_of(one, LONG).log, b"new", epoch=2, producer=(7, 0, 6))
+        append(_of(one, LONG).log, b"new", epoch=2, producer=(7, 0, below.get(LONG, 6)))
         append(_of(one, SHORT).log, b"new", epoch=2)
         replication = Replication(two.plane, _settings(tmp_path))
         replication.know_self(1, KEY)
@@ -98,7 +108,7 @@ async def test_others_are_followed_while_much_is_read_and_then_it_is_cut(
         assert _of(two, LONG).log.end_offset == 9
         held.may_go_on.set()
         await _until_equal(one, two, LONG)
-        assert held.count == 1
+        assert len(held.read_over) == 1
         kept = [known.batches for _, known in _of(two, LONG).log.producers.states()]
         assert kept == [known.batches for _, known in _of(one, LONG).log.producers.states()]
 
@@ -129,7 +139,7 @@ async def test_a_connection_that_breaks_meanwhile_begins_nothing_twice(
         await _until_equal(one, two, SHORT)
         held.may_go_on.set()
         await _until_equal(one, two, LONG)
-        assert held.count == 1
+        assert len(held.read_over) == 1
 
 
 async def test_many_short_cuts_of_one_answer_are_together_as_long(
@@ -142,7 +152,7 @@ async def test_many_short_cuts_of_one_answer_are_together_as_long(
         held.may_go_on.set()
         for key in (LONG, SHORT):
             await _until_equal(one, two, key)
-        assert held.count == 2
+        assert len(held.read_over) == 2
 
 
 async def test_a_mistake_beside_the_loop_leaves_nobody_behind(
@@ -157,3 +167,37 @@ async def test_a_mistake_beside_the_loop_leaves_nobody_behind(
         await _until_equal(one, two, LONG)
         kept = [known.batches for _, known in _of(two, LONG).log.producers.states()]
         assert kept == [known.batches for _, known in _of(one, LONG).log.producers.states()]
+
+
+async def test_who_has_the_least_to_read_is_cut_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = HeldReplays(monkeypatch)
+    async with _parted(tmp_path, parts=(LONG, SHORT), below={LONG: 8}) as (one, two, _):
+        held.may_go_on.set()
+        for key in (LONG, SHORT):
+            await _until_equal(one, two, key)
+        assert held.read_over == [6, 8]
+
+
+async def test_what_a_checkpoint_states_again_of_logs_that_are_held_is_lowered_for_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time the file names all logs, and is synced, on the loop."""
+    held, lowered = HeldReplays(monkeypatch), 0
+    save_durably = StatedOffsets.save_durably
+
+    def counted(file: StatedOffsets, offsets: Mapping[PartitionKey, int]) -> None:
+        nonlocal lowered
+        lowered += 1
+        save_durably(file, offsets)
+
+    monkeypatch.setattr(StatedOffsets, "save_durably", counted)
+    async with _parted(tmp_path, parts=(LONG, SHORT), lost=3) as (one, two, _):
+        await held.are_begun()
+        await two.plane.upkeep.checkpoint()
+        before = lowered
+        held.may_go_on.set()
+        for key in (LONG, SHORT):
+            await _until_equal(one, two, key)
+        assert lowered == before + 1
