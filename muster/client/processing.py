@@ -136,13 +136,14 @@ class Hand:
     async def _find(self) -> None:
         fetching = self._processing.fetching
         with fetching.guard:
-            self._put_down()
+            self.put_down()
         tenure = await fetching.fill(self._wants)
         if tenure is not None:
             with fetching.guard:
                 tenure.holder, self._tenure, self._ready = self, tenure, tenure.ready
 
-    def _put_down(self) -> None:
+    def put_down(self) -> None:
+        """Others may hand out what it handed out; called on the loop, under the guard."""
         tenure, self._tenure, self._ready = self._tenure, None, _NOTHING
         if tenure is not None and tenure.holder is self:
             tenure.holder = None
@@ -217,6 +218,12 @@ class Processing:
             if one.holder is hand:
                 one.holder = None
                 self.fetching.look_again(one)
+
+    def set_main_aside(self) -> None:
+        """Handlers ask for records now: what `main` has in hand is finished, and what it held is theirs."""
+        with self.fetching.guard:
+            self.main.finish()
+            self.main.put_down()
 
     @contextmanager
     def work(self) -> Iterator[None]:

@@ -50,6 +50,7 @@ class Readers:
     async def _watch(self) -> None:
         self._loop = asyncio.get_running_loop()
         news = self._ownership.streams_changed
+        self._processing.set_main_aside()
         while not self._processing.closed and not self._stopped:
             for stream in self._ownership.streams - {hand.stream for hand in self._threads}:
                 hand = self._processing.open_hand(stream)

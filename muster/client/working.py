@@ -45,6 +45,7 @@ async def work(processing: Processing, ownership: Ownership, handler: Handler) -
 async def _work(
     processing: Processing, ownership: Ownership, read: Callable[[Hand], Coroutine[Any, Any, None]]
 ) -> None:
+    processing.set_main_aside()
     async with asyncio.TaskGroup() as tasks:
         while not processing.closed:
             for stream in ownership.streams - {hand.stream for hand in processing.hands}:

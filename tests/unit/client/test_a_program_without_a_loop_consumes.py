@@ -164,6 +164,21 @@ def test_handlers_run_in_threads_of_their_own(beside: Beside) -> None:
     assert beside.committed == {("orders", 0): 20, ("orders", 1): 20}
 
 
+def test_handlers_go_on_where_an_iteration_stopped(beside: Beside) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def handle(record: Record) -> None:
+        seen.append((record.partition, record.offset))
+        if len(seen) == 40:
+            consumer.close()
+
+    with beside.consumer() as consumer:
+        seen += [(record.partition, record.offset) for record in [next(consumer), *consumer.next_batch(3)]]
+        consumer.run(handle)
+    for number in range(2):
+        assert [offset for partition, offset in seen if partition == number] == list(range(20))
+
+
 def test_what_a_handler_raises_is_raised_and_comes_again(beside: Beside) -> None:
     other_waits, fixed = threading.Event(), False
     seen: list[tuple[int, int]] = []

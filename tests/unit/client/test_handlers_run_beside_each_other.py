@@ -200,6 +200,23 @@ async def test_a_handler_may_close_its_consumer(stage: Stage) -> None:
     assert stage.coordinator.committed == {("orders", 0): 5}
 
 
+async def test_handlers_go_on_where_an_iteration_stopped(stage: Stage) -> None:
+    stage.coordinator.shares = [places(0), places(1)]
+    desk = Desk()
+    async with stage.consumer({"orders": 2}) as consumer:
+        iterated = [await anext(consumer)]
+        iterated += await consumer.next_batch(3)
+        running = asyncio.create_task(consumer.run(desk.handle))
+        await until(lambda: len(iterated) + len(desk.ended) == 40)
+        await consumer.commit()
+        assert stage.coordinator.committed == {("orders", 0): 20, ("orders", 1): 20}
+        await consumer.close()
+        await running
+    for partition in range(2):
+        offsets = [one.offset for one in [*iterated, *desk.ended] if one.partition == partition]
+        assert offsets == list(range(20))
+
+
 async def test_a_plain_function_is_a_handler_too_and_nobody_iterates_beside_it(stage: Stage) -> None:
     stage.coordinator.shares = [places(0)]
     seen: list[int] = []
