@@ -3,8 +3,9 @@
 import asyncio
 import ssl
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from muster.client.securing import IN_THE_CLEAR, NotTrusted, Security
 from muster.kafkawire import api_table
@@ -13,6 +14,9 @@ from muster.kafkawire.errors import KafkaWireError
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """A longer answer is not read: the length is a stranger's word until the bytes are there."""
+
+PIECE_BYTES: Final = 64 * 1024
+"""So much of a long answer must come in the time that its beginning has: the way to here may be narrow."""
 
 CONNECT_TIMEOUT_S = 5.0
 
@@ -54,6 +58,8 @@ class BrokerConnection:
         self._writer = writer
         self._client_id = client_id
         self._correlation_id = 0
+        self._muted_until_s = 0.0
+        """On the loop's clock: before that the broker reads nothing here, as it said (KIP-219)."""
         self._turn = asyncio.Lock()
 
     @classmethod
@@ -89,14 +95,18 @@ class BrokerConnection:
         return await self._exchange(Question(key, version, body))
 
     async def ask(self, question: Question, timeout_s: float) -> Any:
-        """The answer to `question`, as kio's class; raises BrokerUnavailable."""
+        """The answer to `question`, as kio's class; raises BrokerUnavailable.
+
+        `timeout_s` is for its beginning and for each PIECE_BYTES of it, beside what the broker's quotas take.
+        """
         async with self._turn:
             if self.closed:
                 raise BrokerUnavailable(f"{self.address}: closed")
-            answered = False
+            answered, time = False, asyncio.get_running_loop().time
+            muted_s = max(0.0, self._muted_until_s - time())
             try:
-                async with asyncio.timeout(timeout_s):
-                    answer = await self._exchange(question)
+                async with asyncio.timeout(muted_s + timeout_s) as patience:
+                    answer = await self._exchange(question, lambda: patience.reschedule(time() + timeout_s))
                 answered = True
             except (OSError, TimeoutError, EOFError, KafkaWireError) as problem:
                 raise BrokerUnavailable(f"{self.address}: {str(problem) or 'no answer in time'}") from problem
@@ -105,7 +115,7 @@ class BrokerConnection:
                     self.close()
             return answer
 
-    async def _exchange(self, question: Question) -> Any:
+    async def _exchange(self, question: Question, goes_on: Callable[[], None] = lambda: None) -> Any:
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         key, version = question.key, question.version
         self._writer.write(
@@ -115,11 +125,25 @@ class BrokerConnection:
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         if not _LENGTH.size <= length <= MAX_ANSWER_BYTES:
             raise OSError(f"an answer of {length} bytes")
-        frame = await self._reader.readexactly(length)
+        frame = await self._reader.readexactly(min(length, PIECE_BYTES))
+        if len(frame) < length:
+            frame += await self._rest(length - len(frame), goes_on)
         if api_table.correlation_id_of(frame) != correlation_id:
             raise OSError("the answer to another request")
         start = api_table.reply_body_start(key, version, frame)
-        return api_table.read_body(api_table.response_class(key, version), frame, start)
+        answer = api_table.read_body(api_table.response_class(key, version), frame, start)
+        if throttled := getattr(answer, "throttle_time", None):
+            self._muted_until_s = asyncio.get_running_loop().time() + throttled.total_seconds()
+        return answer
+
+    async def _rest(self, size_bytes: int, goes_on: Callable[[], None]) -> bytes:
+        """What is to come of a long answer; `goes_on` hears of each piece."""
+        pieces: list[bytes] = []
+        while size_bytes:
+            goes_on()
+            pieces.append(await self._reader.readexactly(min(size_bytes, PIECE_BYTES)))
+            size_bytes -= len(pieces[-1])
+        return b"".join(pieces)
 
     def close(self) -> None:
         """Hang up; may be called twice."""
