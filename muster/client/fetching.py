@@ -27,7 +27,8 @@ logger = logging.getLogger("muster.client")
 FIRST_BACKOFF_S = 0.05
 LAST_BACKOFF_S = 1.0
 READY_MIN: Final = 500
-"""Small batches are opened together until so many records are ready: each turn has its price."""
+READY_BYTES: Final = 1024 * 1024
+"""Small batches are opened together until so many records or bytes are ready: each turn has its price."""
 CORRUPT_ANSWERS_MAX: Final = 3
 """A batch that is corrupt this often is corrupt on the broker, not on its way."""
 
@@ -232,7 +233,7 @@ class Fetching:
     def _open_more(self, tenure: Tenure) -> None:
         """Small batches together; one that cannot be opened is looked at when it is the first."""
         try:
-            while tenure.has_batches and len(tenure.ready) < READY_MIN:
+            while tenure.has_batches and len(tenure.ready) < READY_MIN and tenure.opened_bytes < READY_BYTES:
                 tenure.open_some(self._options.batch_max_bytes)
         except KafkaWireError:
             return

@@ -69,6 +69,8 @@ class Tenure:
         """Where a seek to an end of the log goes; None: as auto_offset_reset says."""
         self.ready: deque[Record] = deque()
         self.buffered_bytes = 0
+        self.opened_bytes = 0
+        """Of the batches that were opened since `ready` was empty."""
         self.corrupt_answers = 0
         self.unreadable: UnreadableBatch | None = None
         self._batches: deque[memoryview] = deque()
@@ -131,8 +133,10 @@ class Tenure:
         """
         if not self._batches:
             return 0
+        if not self.ready:
+            self.opened_bytes = 0
         if self._opened is None:
-            self._opened = read_records(self._batches[0], self._opened_to, limit_bytes)
+            self._opened = read_records(self._batches[0], self._opened_to, limit_bytes, self._note_opened)
         topic, number, generation, tenure = self.topic, self.partition, self.generation, self.number
         new = tuple.__new__
         try:
@@ -151,6 +155,9 @@ class Tenure:
             self._opened_to = records[-1].offset + 1
             self.ready.extend(records)
         return len(records)
+
+    def _note_opened(self, size_bytes: int) -> None:
+        self.opened_bytes += size_bytes
 
     def cannot_be_opened(self, problem: KafkaWireError) -> UnreadableBatch:
         """What to tell the application of the first batch that is buffered."""

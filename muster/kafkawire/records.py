@@ -4,14 +4,14 @@ The decoder is aiokafka's; the broker itself never opens a batch.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from aiokafka.record.memory_records import MemoryRecords
 
 from muster.kafkawire import batches
 from muster.kafkawire.compression import decompress
-from muster.kafkawire.errors import CorruptBatch, KafkaWireError
+from muster.kafkawire.errors import CorruptBatch
 from muster.kafkawire.framing import Buffer
 
 DEFAULT_LIMIT_BYTES: Final = 64 * 1024 * 1024
@@ -34,13 +34,17 @@ class ConsumedRecord(NamedTuple):
 
 
 def read_records(
-    data: Buffer, from_offset: int, limit_bytes: int = DEFAULT_LIMIT_BYTES
+    data: Buffer,
+    from_offset: int,
+    limit_bytes: int = DEFAULT_LIMIT_BYTES,
+    opened: Callable[[int], None] = lambda size_bytes: None,
 ) -> Iterator[ConsumedRecord]:
     """The records of `data` at or above `from_offset`; a last batch that is cut off is left out.
 
     A fetch answers whole batches, so the first may begin below the offset that was asked.
-    Control batches hold no records of producers and are skipped. Raises CorruptBatch, also for records that
-    would take more than `limit_bytes` decompressed, and UnsupportedCompression.
+    Control batches hold no records of producers and are skipped. `opened` hears how many bytes each of the
+    others has, decompressed. Raises CorruptBatch, also for records that would take more than `limit_bytes`
+    decompressed, and UnsupportedCompression.
     """
     view = memoryview(data)
     for start, header in batches.headers(view):
@@ -50,15 +54,15 @@ def read_records(
             # What a compaction left of it: a place.
             continue
         batches.check(view, start, header)
-        yield from _records_of(view[start : start + header.size_bytes], header, from_offset, limit_bytes)
+        batch = _without_compression(view[start : start + header.size_bytes], header, limit_bytes)
+        opened(len(batch))
+        yield from _records_of(batch, from_offset)
 
 
-def _records_of(
-    batch: memoryview, header: batches.BatchHeader, from_offset: int, limit_bytes: int
-) -> Iterator[ConsumedRecord]:
+def _records_of(batch: bytes, from_offset: int) -> Iterator[ConsumedRecord]:
     new = tuple.__new__
     try:
-        reader = MemoryRecords(_without_compression(batch, header, limit_bytes))
+        reader = MemoryRecords(batch)
         while reader.has_next():
             opened = reader.next_batch()
             if opened is None:
@@ -78,8 +82,6 @@ def _records_of(
                             tuple(headers) if headers else (),
                         ),
                     )
-    except KafkaWireError:
-        raise
     # Behind a checksum that fits may lie anything; whatever the decoder trips over, it is no record.
     except Exception as error:
         raise CorruptBatch(f"the records do not fit their batch: {error}") from error

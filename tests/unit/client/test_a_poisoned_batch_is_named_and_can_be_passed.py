@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from muster import UnreadableBatch
-from muster.client.fetching import CORRUPT_ANSWERS_MAX, Fetching, FetchOptions
+from muster.client.fetching import CORRUPT_ANSWERS_MAX, READY_BYTES, Fetching, FetchOptions
 from muster.client.processing import Processing
 from muster.client.tenure import RECORDS_AT_ONCE, Tenure
 from tests.unit.kafkawire.made_batches import made_batch, sealed_batch
@@ -104,3 +104,12 @@ async def test_skipping_drops_what_was_opened_of_the_same_batch() -> None:
     assert await reader.next() == 0
     reader.skip(7)
     assert [await reader.next() for _ in range(3)] == [7, 8, 9]
+
+
+async def test_batches_that_become_large_are_opened_one_by_one() -> None:
+    count = 20
+    reader = Reader(*(at(number, made_batch([bytes(READY_BYTES)], compression=4)) for number in range(count)))
+    assert len(reader.log) < READY_BYTES / 10
+    for number in range(count):
+        assert await reader.next() == number
+        assert len(reader.tenure.ready) <= 1
