@@ -195,9 +195,7 @@ class ConsumerDoor:
                 correlation_id=message.correlation_id, error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             )
         try:
-            for wish in message.topic_count:
-                if wish.is_pattern:
-                    patterns.check(wish.topic)
+            patterns.check(wish.topic for wish in message.topic_count if wish.is_pattern)
         except patterns.InvalidPattern as problem:
             return RegisterConsumerResponse(
                 correlation_id=message.correlation_id,
