@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import structlog
 
+from coordinator.backlog import Backlog
 from coordinator.core import offsets
 from coordinator.core.events import ConnectionId, GroupEvent, OutsideOffsets
 from coordinator.core.memory import GroupState
@@ -39,6 +40,7 @@ each of a Kafka client. To judge one and to note it takes one to three microseco
 four. In partitions, not in time: what is run faster than life decides the same.
 """
 
+WEIGHT_OF_ONE: Final = 4
 _NO_NOTES: Mapping[Partition, OffsetNote] = {}
 _NONE = ErrorCode.NONE
 """Looked up once: each commit is compared with it."""
@@ -56,6 +58,11 @@ class Commit:
         self.key = key
         self.connection = connection
         self.partitions = partitions
+
+    @property
+    def weight(self) -> int:
+        """As `coordinator.backlog` counts what waits; something is kept of each."""
+        return self.partitions + WEIGHT_OF_ONE
 
     def judge(self, state: GroupState) -> Judgement:
         """Asked the instant before the batch is sent."""
@@ -124,12 +131,14 @@ class Commits:
         done: Callable[[ConnectionId], None],
         live: Callable[[Sequence[tuple[str, str]]], None],
         answer: Callable[[ConnectionId, Callable[[Any], None], Any, int], None],
+        backlog: Backlog | None = None,
     ) -> None:
         self._groups = groups
         self._turn = turn
         self._done = done
         self._live = live
         self._say = answer
+        self._backlog = backlog or Backlog()
         self.portion = PORTION
         self._waiting: deque[Commit] = deque()
         """All that is to be judged, in the order in which it came."""
@@ -142,6 +151,20 @@ class Commits:
         self._flush_due = False
         # The sources of all shards share the store, so that one statement writes what waits in all of them.
         self.write: Callable[[Connection, Mapping[Any, Any]], None] = store.write_offsets
+
+    def has_room_for(self, commit: Commit) -> bool:
+        """Whether it may wait; it is counted then, until it is answered. If not, it is, and comes again."""
+        if self._backlog.takes(commit):
+            return True
+        # Here and now: what is to be said later, to so many who come and go, would be the next thing to wait.
+        judgement = Judgement(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        _count(commit, judgement)
+        commit.answer(judgement)
+        return False
+
+    def forgo(self, commit: Commit) -> None:
+        """It had room, and does not come."""
+        self._backlog.left(commit)
 
     def add(self, commit: Commit) -> bool:
         """Somebody asks. True for the first one that waits for the next batch: those that follow are gathered
@@ -187,9 +210,10 @@ class Commits:
                 else:
                     self._judge(commit, state, batch)
         except Exception:
-            # A mistake of ours: nobody would ask for the rest of this batch again.
+            # A mistake of ours: nobody would ask for this batch again, nor for the rest of it.
             self._due, rest = 0, [waiting.popleft() for _ in range(due)]
-            self._refuse(rest, ErrorCode.UNKNOWN_SERVER_ERROR)
+            judged = [one for one, _ in batch.answers]
+            self._refuse([*judged, commit, *rest], ErrorCode.UNKNOWN_SERVER_ERROR)
             raise
         self._due = due
         if batch.heard:
@@ -327,6 +351,7 @@ class Commits:
 
     def _tell(self, commit: Commit, judgement: Judgement) -> None:
         """Answer; what the caller said behind it may go on."""
+        self._backlog.left(commit)
         if judgement.refused or judgement.error is not _NONE:
             _count(commit, judgement)
         try:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from coordinator.backlog import Backlog
 from coordinator.callers import Callers
 from coordinator.cluster_view import ClusterView
 from coordinator.core.memory import GroupState
@@ -37,6 +38,7 @@ class Premises:
         self.store = GroupStore(node.node)
         self.callers = Callers()
         self.speech = Speech(self.callers, node.now)
+        self.backlog = Backlog()
 
 
 class LeasedShard:

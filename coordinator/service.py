@@ -115,6 +115,7 @@ class ShardService(LeasedShard):
             self._orders.done,
             self._live,
             premises.speech.answer,
+            premises.backlog,
         )
         self._waits = Waits(self._groups, premises.store)
         self._requests = Requests(self._hand_in, premises.node)
@@ -253,8 +254,11 @@ class ShardService(LeasedShard):
         return self._lane is not None and self._lane.answering_now() is None
 
     def commit(self, commit: Commit) -> bool:
-        """Offsets that the next batch writes. False: the caller has too much unanswered."""
-        return self._orders.batch(commit.connection, commit)
+        """Offsets that the next batch writes, or an answer. False: the caller has too much unanswered."""
+        if not self._commits.has_room_for(commit) or self._orders.batch(commit.connection, commit):
+            return True
+        self._commits.forgo(commit)
+        return False
 
     def _add(self, commit: Commit) -> None:
         if self._commits.add(commit):
