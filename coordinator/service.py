@@ -275,6 +275,9 @@ class ShardService(LeasedShard):
             known = state is not None and said[0][1].message.consumer_id in state.rows.members
             if len(said) == 1 or not known:
                 self._orders.forgo(caller.id)
+                for one in said:
+                    if isinstance(one, Commit):
+                        self._commits.forgo(one)
                 return
         self._orders.turn(caller.id, (key, ConnectionClosed(caller.id)), last=True)
 

@@ -10,11 +10,13 @@ from coordinator.commits import WEIGHT_OF_ONE, Commit
 from coordinator.core.events import ConnectionId
 from coordinator.service import ShardService
 from muster.kernel.error_codes import ErrorCode
-from tests.unit.coordinator.shards import Shards, eventually
+from muster.messages.partitions import Position
+from tests.unit.coordinator.shards import Caller, Shards, eventually, readers, registering
 from tests.unit.coordinator.test_kafka_clients_commit_in_the_batch import KEY, classic
 from tests.unit.coordinator_core.group import orders
 
 ROOM = 10
+OTHERS = "others"
 
 
 def _asked(connection: str, answers: list[ErrorCode], **stated: Any) -> ClassicCommit:
@@ -65,6 +67,21 @@ async def test_what_is_refused_makes_room_as_well() -> None:
         assert answers == [ErrorCode.NOT_COORDINATOR] * ROOM
         assert backlog.takes(_asked("nobody", [], metadata="x" * 2_000))
         shards.store.gate.set()
+
+
+async def test_what_comes_to_nothing_with_its_caller_makes_room_as_well() -> None:
+    async with Shards([readers(OTHERS, ann=[0])]) as shards:
+        service = await shards.serve(OTHERS)
+        backlog = service._commits._backlog = Backlog(most=ROOM * (1 + WEIGHT_OF_ONE))
+        shards.freshness.freeze()
+        for number in range(2 * ROOM):
+            stranger = Caller(f"stranger {number}")
+            assert service.hear(stranger, OTHERS, registering(OTHERS, stranger.name))
+            shards.commit(stranger, OTHERS, {orders(0): Position(7, 1)})
+            assert stranger.judged == [], "it waits"
+            service.closed(stranger, OTHERS)
+        assert backlog._weight == 0
+        shards.freshness.thaw()
 
 
 async def test_a_mistake_of_ours_in_a_batch_leaves_nobody_without_an_answer(
