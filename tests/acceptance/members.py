@@ -34,7 +34,8 @@ class Seat(NamedTuple):
 
     @property
     def bootstrap(self) -> str:
-        return str(self.stack["bootstrap"])
+        """A list with commas, as `make up` prints it for whoever has several brokers."""
+        return ",".join([self.stack["bootstrap"]] * 2)
 
 
 Command = Callable[[Seat], list[str]]
