@@ -79,7 +79,8 @@ class SayWhatIsNotAllowed:
 @login_not_required
 def nothing_here(request: HttpRequest) -> HttpResponse:
     """404 without saying what exists."""
-    return problem_response(request, 404, "There is nothing at this address: /api/v1/schema/ says what is.")
+    means = "There is nothing at this address: /api/v1/schema/ says what is. An id is a UUID, written whole."
+    return problem_response(request, 404, means)
 
 
 @login_not_required
