@@ -144,12 +144,17 @@ def decommission(session: Session, broker: Broker, throttle: Throttle = "") -> N
     _require_no_version(session)
     path = named("brokers", broker)
     body, reason = session.rest.get(path).body, session.reason()
+    if not session.asking.yes and (body["state"] != "live" or _holds(session, broker)):
+        # Before anything is changed: what follows asks whether that is meant.
+        session.require_somebody(f"Broker {broker} is taken out of the cluster.")
     if not body["cordoned"]:
         request = _wished(session, broker, "cordon", step=1)
         if request["verdict"] != "done":
             tell(session, request)
-        session.screen.note(f"Broker {broker} is cordoned: it gets nothing new.")
-    if next(session.rest.rows("partitions", 1, replica=broker), None) is not None:
+        session.screen.note(
+            f"Broker {broker} is cordoned: it gets nothing new. Back: muster brokers uncordon {broker}"
+        )
+    if _holds(session, broker):
         plan = proposal(session, {"kind": "drain", "brokers": [broker]}, throttle, step=2)
         carry_out(session, plan, f"Everything that broker {broker} holds is moved.", str(broker), step=3)
         _require_empty(session, broker, plan)
@@ -165,6 +170,11 @@ def decommission(session: Session, broker: Broker, throttle: Throttle = "") -> N
     session.confirm(str(broker), f"The secret of broker {broker} opens nothing from then on.")
     tag = tag_of(session, path, is_nameable=False)
     tell(session, ask(session, "DELETE", path, tag=tag, reason=reason, step=5))
+
+
+def _holds(session: Session, broker: int) -> bool:
+    """Whether any replica is assigned to the broker. Raises Failure."""
+    return next(session.rest.rows("partitions", 1, replica=broker), None) is not None
 
 
 def _require_empty(session: Session, broker: int, plan: str) -> None:

@@ -105,6 +105,8 @@ def offsets(
             rows = [session.rest.get(named("offsets", group, topic, partition)).body]
         else:
             rows = list(session.rest.rows("offsets", session.most, group=group, topic=topic))
+            if not rows:
+                _require(session, group, topic)
         session.screen.rows(rows, OFFSETS, "offset")
 
     session.show(page)
@@ -118,6 +120,13 @@ def history(session: Session, group: Group) -> None:
 
 
 group_actions.register(app)
+
+
+def _require(session: Session, group: str, topic: str) -> None:
+    """Raise Failure if there is no such group or topic: no lag is shown for a slip of the pen."""
+    session.rest.get(named("groups", group))
+    if topic:
+        session.rest.get(named("topics", topic))
 
 
 def lag_of(row: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ import typer
 
 from muster.cli.asking import ask, tell
 from muster.cli.commands import command
-from muster.cli.failures import usage
+from muster.cli.failures import ExitCode, Failure, usage
 from muster.cli.screen import Column
 from muster.cli.session import Session
 from muster.cli.typed import size as typed_size
@@ -55,8 +55,11 @@ def set_quota(
 @command(app, "delete", asks=True)
 def delete(session: Session, user: User = "", client_id: Client = "") -> None:
     """Take a quota away; the next wider one holds from then on."""
-    now, reason = _now(session, user, client_id), session.reason()
-    tag = _tag(session, now)
+    now = _now(session, user, client_id)
+    # Under a key that was said it may be gone because the same command took it away.
+    if not (now or session.asking.key):
+        raise Failure(ExitCode.NOT_FOUND, "There is no such quota.", "`muster quotas list` names them.")
+    tag, reason = _tag(session, now), session.reason()
     tell(session, ask(session, "DELETE", "quotas", tag=tag, user=user, client_id=client_id, reason=reason))
 
 

@@ -119,4 +119,6 @@ class Session:
         return sys.stdin.readline().strip()
 
     def _nothing_done(self) -> Any:
+        if self.to_go_on:
+            raise usage("Nothing more was done.", self.to_go_on)
         raise usage("Nothing was done.")

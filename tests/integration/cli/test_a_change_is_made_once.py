@@ -202,6 +202,27 @@ def test_somebody_at_a_terminal_types_the_name_of_what_is_lost(
     assert muster("topics", "show", name).code == (ExitCode.NOT_FOUND if code == 0 else 0)
 
 
+def test_who_says_no_between_two_changes_is_told_what_was_done(operated: Operated) -> None:
+    muster = operated.muster
+    topic = topic_of(operated, "--assign", "2,1")
+    ours, theirs = pty.openpty()
+    process = muster.begin("brokers", "decommission", 2, *WHY, stdin=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while b"Type 2 to go on: " not in seen:
+        seen += os.read(ours, 65_536)
+    os.write(ours, b"22\n")
+    assert process.wait(60) == ExitCode.USAGE
+    said = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert b"Back: muster brokers uncordon 2" in seen
+    assert "Nothing more was done." in said and "goes on where it ended" in said
+    muster.done("brokers", "uncordon", 2, *WHY)
+    for plan in muster.done("plans", "list", "--phase", "Draft", "-o", "name").out.split():
+        muster.done("plans", "cancel", plan, *WHY)
+    muster.done("topics", "delete", topic, *SURE)
+
+
 def test_ctrl_c_ends_the_command_and_leaves_the_plan(operated: Operated) -> None:
     muster = operated.muster
     topic = topic_of(operated, "--assign", "3,2")

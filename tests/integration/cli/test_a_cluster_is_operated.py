@@ -180,6 +180,7 @@ def test_quotas_are_set_and_taken_away(operated: Operated) -> None:
     assert "10.0 MB/s" in muster.done("quotas", "list").out
     stale = muster("quotas", "delete", "--user", "olga", *WHY, "--if-match", "1")
     refused(stale, ExitCode.CONFLICT)
+    refused(muster("quotas", "delete", "--user", "olgaa", *WHY), ExitCode.NOT_FOUND, "There is no such quota")
     muster.done("quotas", "delete", "--user", "olga", *WHY)
     assert "olga" not in muster.done("quotas", "list").out
 
@@ -248,6 +249,16 @@ def test_a_broker_is_drained_by_a_plan_and_taken_out(operated: Operated) -> None
     assert "broker fenced" in muster("health").out
     muster.done("brokers", "decommission", 3, *SURE)
     assert muster.done("brokers", "list", "-o", "name").out.split() == ["1", "2"]
+
+
+def test_a_broker_is_not_cordoned_for_somebody_who_cannot_be_asked(operated: Operated) -> None:
+    muster = operated.muster
+    topic_of(operated, "--assign", "2")
+    before = muster.done("plans", "list", "-o", "name").out
+    unsure = muster("brokers", "decommission", 2, *WHY)
+    refused(unsure, ExitCode.USAGE, "Broker 2 is taken out of the cluster. Nobody can be asked here.")
+    assert muster.done("brokers", "show", 2, "-o", "json").json["cordoned"] is False
+    assert muster.done("plans", "list", "-o", "name").out == before
 
 
 def test_a_broker_is_cordoned_and_shown(operated: Operated) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from controller.models import Broker, BrokerCondition, ElectionLoss, LogNote
+from muster.cli.failures import ExitCode
 from tests.integration.cli.conftest import Muster
 from tests.integration.web import cast
 from tests.integration.web.test_pages_of_topics_and_brokers import past
@@ -30,6 +31,8 @@ def test_groups_and_topics_are_listed_and_shown(viewer: Muster) -> None:
     assert [one["partition"] for one in offsets] == [0, 1, 2, 3, 4, 5]
     one = viewer.done("groups", "offsets", "departures", "--topic", "flights", "--partition", 5, "-o", "json")
     assert one.json == offsets[5:]
+    for slip in (("departurs",), ("departures", "--topic", "flihgts")):
+        assert viewer("groups", "offsets", *slip).code == ExitCode.NOT_FOUND, "not: there is no lag"
     assert viewer.done("topics", "list", "--contains", "LIGHT", "-o", "name").out == "flights\n"
     assert "replicas    3" in viewer.done("topics", "show", "flights").out
 
