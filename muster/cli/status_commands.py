@@ -9,7 +9,7 @@ from muster.cli.commands import command
 from muster.cli.failures import ExitCode, Failure
 from muster.cli.screen import Column
 from muster.cli.session import Session
-from muster.cli.words import at
+from muster.cli.words import at, shown
 
 _FINDINGS: Final = [Column("WHAT", "what"), Column("WHICH", "which"), Column("DETAIL", "detail")]
 _PROCESSES: Final = [
@@ -22,7 +22,6 @@ _PROCESSES: Final = [
 ]
 _IN_DETAIL: Final = (
     "broker_fenced",
-    "group_error",
     "logs_damaged",
     "logs_offline",
     "partitions_offline",
@@ -30,7 +29,7 @@ _IN_DETAIL: Final = (
     "partitions_under_min_isr",
     "records_lost",
 )
-"""Kinds of findings of which each broker, partition, log or group has a row of its own here."""
+"""Kinds of findings of which each broker, partition or log has a row of its own here."""
 
 _MOST: Final = 500
 """Findings of one kind; whoever has more has one problem, not so many."""
@@ -117,12 +116,18 @@ def _findings(session: Session, brokers: list[dict[str, Any]]) -> Iterator[dict[
         yield _finding(
             "records lost", f"{one['topic']}-{one['partition']}", f"{lost} records; {one['reason']}"
         )
+    # A token that names bound is told of no findings, and of its groups all the same.
+    unsettled = set()
     for phase in ("PreparingRebalance", "CompletingRebalance"):
         for one in rest.rows("groups", _MOST, phase=phase):
             if one["error"]:
+                unsettled.add(one["group"])
                 yield _finding("group cannot rebalance", one["group"], one["error"])
     for one in rest.rows("findings", _MOST):
-        if one["kind"] not in _IN_DETAIL:
+        if one["kind"] == "group_error":
+            if not unsettled.issuperset(one["groups"]):
+                yield _finding("group error", shown(one["groups"]), one["because"])
+        elif one["kind"] not in _IN_DETAIL:
             yield _finding(one["kind"].replace("_", " "), one["what"], f"{one['means']} {one['may']}")
 
 

@@ -119,6 +119,21 @@ def test_what_the_overview_finds_is_found_here_too(viewer: Muster) -> None:
     assert "KAFKA_STORAGE_ERROR" in ill.json[0]["detail"] and "give the disk room" in ill.json[0]["detail"]
 
 
+def test_a_group_whose_last_rebalance_failed_is_found_in_any_phase(viewer: Muster) -> None:
+    cast.add_cluster()
+    cast.add_group("orders", phase="Empty", error="ben did not start")
+    cast.add_group("clicks", phase="Stable", error="cleo did not start")
+    cast.add_group("flights", phase="PreparingRebalance", error="ann did not stop")
+    ill = viewer("health", "-o", "json")
+    assert ill.code == 1
+    assert {(one["what"], one["which"], one["detail"]) for one in ill.json} == {
+        ("group error", "orders", "ben did not start"),
+        ("group error", "clicks", "cleo did not start"),
+        ("group cannot rebalance", "flights", "ann did not stop"),
+    }
+    assert len(ill.json) == 3, "each once"
+
+
 def test_a_log_that_was_mended_is_no_finding(viewer: Muster) -> None:
     """Else a watchman would be called until its broker starts again for another reason."""
     cast.add_cluster()
