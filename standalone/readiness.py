@@ -11,6 +11,8 @@ from standalone.processes import Child
 from standalone.supervision import State
 
 DOOR_LIMIT_S = 120.0
+TOLD_EVERY_S = 15.0
+"""Whoever looks on hears what is waited for: some of it only a person can end, while the stack is there."""
 LOOK_AGAIN_S = 0.1
 # A proxy named by the environment leads elsewhere: the doors of a stack are on this machine.
 _straight = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -20,17 +22,20 @@ def wait_for_doors(
     children: Iterable[Child],
     states: Callable[[], Mapping[str, State]],
     ready: Callable[[str], None] = lambda name: None,
+    slow: Callable[[Mapping[str, str]], None] = lambda answers: None,
 ) -> None:
     """Wait until /readyz of each child that has one answers 200, and tell who is ``ready`` at once.
 
-    Raises StartError as soon as one of them has ended: its last answer, the end of its log.
+    Now and then ``slow`` is told the others' last answers. Raises StartError as soon as one of them has
+    ended: its last answer, the end of its log.
     """
     give_up_at = time.monotonic() + DOOR_LIMIT_S
+    tell_at = time.monotonic() + TOLD_EVERY_S
     waiting = [child for child in children if child.ready_url]
     while waiting:
-        now = states()
+        now, answers = states(), {}
         for child in list(waiting):
-            answer = ask(child.ready_url)
+            answer = answers[child.name] = ask(child.ready_url)
             if answer == "":
                 waiting.remove(child)
                 ready(child.name)
@@ -39,7 +44,17 @@ def wait_for_doors(
                 raise StartError(
                     f"{child.name} is not ready: {how}; the end of {child.log}:\n{log_tail(child.log)}"
                 )
+        if waiting and time.monotonic() >= tell_at:
+            tell_at += TOLD_EVERY_S
+            slow({name: answer for name, answer in answers.items() if answer})
         time.sleep(LOOK_AGAIN_S if waiting else 0)
+
+
+def waits(answers: Mapping[str, str]) -> str:
+    """Who is not ready yet, and why the first of them is not, in a line."""
+    (first, why), *others = answers.items()
+    more = f" and {len(others)} more" if others else ""
+    return f"waiting for {first}{more}, {DOOR_LIMIT_S:.0f} s at most; {first}: {why}"
 
 
 def ask(url: str) -> str:

@@ -103,6 +103,7 @@ class Stack:
             self._children.values(),
             self.states,
             lambda name: progress(f"{name}  ({time.monotonic() - started:.1f} s)"),
+            lambda answers: progress(readiness.waits(answers)),
         )
         if self.workers:
             with _told(progress, "one work item through a worker"):
