@@ -215,10 +215,12 @@ def checked(place: Place, plaintext: bool) -> Place:
 def stack_beside(environment: Mapping[str, str], folder: Path) -> Place | None:
     """The stack that runs in MUSTER_HOME, or in `.muster` of this folder or of one above it.
 
-    Raises Failure if several run.
+    Raises Failure if several run, unless one is in MUSTER_HOME itself: so one beside the demo is chosen.
     """
-    homes = [Path(environment["MUSTER_HOME"])] if environment.get("MUSTER_HOME") else []
-    homes = homes or [above / ".muster" for above in (folder, *folder.parents)]
+    named = environment.get("MUSTER_HOME")
+    if named and (place := _running(Path(named) / STACK)):
+        return place
+    homes = [Path(named)] if named else [above / ".muster" for above in (folder, *folder.parents)]
     for home in homes:
         running = [told for told in map(_running, _files_of(home)) if told]
         if len(running) > 1:

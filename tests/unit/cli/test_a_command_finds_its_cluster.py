@@ -24,7 +24,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def write_stack(folder: Path, pid: int, **more: Any) -> None:
     """What a stack tells scripts."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     told = {"web": "http://127.0.0.1:8000", "token": "mst_stack", "pid": pid} | more
     (folder / "stack.json").write_text(json.dumps(told), encoding="utf-8")
 
@@ -82,6 +82,10 @@ def test_a_stack_that_runs_beside_is_found(tmp_path: Path) -> None:
     write_stack(tmp_path / "checkout" / ".muster" / "second", os.getpid())
     with pytest.raises(Failure, match="Several stacks run"):
         find(Wanted(), environment, below)
+    # The demo runs in the home of `make up`, which is chosen by its own name all the same.
+    home = tmp_path / "checkout" / ".muster"
+    write_stack(home, os.getpid(), token="mst_up")
+    assert asked(Wanted(), environment | {"MUSTER_HOME": str(home)}, below)[1] == "mst_up"
     write_stack(tmp_path / "mine", os.getpid(), token="mst_mine")
     assert asked(Wanted(), environment | {"MUSTER_HOME": str(tmp_path / "mine")}, below)[1] == "mst_mine"
 
