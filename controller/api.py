@@ -5,7 +5,6 @@ from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import F, Func, IntegerField, Q, QuerySet, Value
-from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -22,6 +21,7 @@ from controller import conditions, copying
 from controller.models import NO_LEADER, PHASES, Broker, Partition, Reassignment, Topic
 from controller.queries import held, live_ids, state_of
 from muster.kernel.error_codes import ErrorCode
+from runtime import database_clock
 
 _STATES = {
     "live": Q(fenced=False),
@@ -430,7 +430,7 @@ def topic_shown(topic: Topic) -> dict[str, Any]:
 
 def shown_with_progress(rows: Sequence[Reassignment]) -> Callable[[Reassignment], dict[str, Any]]:
     """How each of these reassignments is told; how far they are is read once for all."""
-    far, now = copying.of_moves([row.id for row in rows if row.phase == PHASES[1]]), timezone.now()
+    far, now = copying.of_moves([row.id for row in rows if row.phase == PHASES[1]]), database_clock.now()
     return lambda row: _reassignment_shown(row, copying.told(far.get(row.id), now))
 
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from access.filters import DoesNotFit, moment_filter, number_filter
@@ -16,6 +15,7 @@ from access.pages import may, needs
 from controller import conditions, fingerprints, history, losses, queries, standing
 from controller.models import NO_LEADER, Partition, PartitionProgress, Topic
 from controller.paging import asked_of, window
+from runtime import database_clock
 
 PARTITIONS_OF_A_PAGE = 100
 CHANGES_OF_A_PAGE = 25
@@ -60,7 +60,7 @@ def topic_then(request: HttpRequest, name: str, moment: datetime) -> HttpRespons
     context = {
         "section": "topics",
         "topic": then.present or Topic(topic_id=then.topic_id, name=name),
-        "then": min(moment, timezone.now()),
+        "then": min(moment, database_clock.now()),
         "unborn": not then.was_born(moment),
         "deleted_at": then.ended.at if then.ended else None,
         "is_there": then.present is not None,

@@ -3,7 +3,6 @@
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from access.cursors import NotOurs, opened, sealed
@@ -13,6 +12,7 @@ from access.pages import may, needs
 from controller import copying, fingerprints, move_queries, standing
 from controller.models import PLAN_PHASES
 from controller.paging import asked_of, window
+from runtime import database_clock
 
 MOVES_OF_A_PAGE = 100
 ENDED_OF_A_PAGE = 50
@@ -43,7 +43,7 @@ def reassignments(request: HttpRequest) -> HttpResponse:
         "here": here,
         "counts": here.moves,
         "copy": copy,
-        "ends_at": copy.ends_at(timezone.now(), waiting_bytes),
+        "ends_at": copy.ends_at(database_clock.now(), waiting_bytes),
         "waiting_bytes": waiting_bytes,
         "plans": move_queries.plans(PLANS_SHOWN, phases=PLAN_PHASES[:5]),
         "findings": [one for one in here.findings if one.kind in OF_MOVES],

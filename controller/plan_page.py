@@ -8,7 +8,6 @@ from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from access.cursors import NotOurs, opened, sealed
@@ -18,6 +17,7 @@ from access.pages import may, needs
 from controller import catching_up, findings, fingerprints, move_queries, plan_progress, standing
 from controller.models import PLAN_PHASES, STEP_STATES, Broker, Plan
 from controller.paging import asked_of
+from runtime import database_clock
 
 PLANS_OF_A_PAGE = 50
 STEPS_OF_A_PAGE = 100
@@ -135,7 +135,7 @@ def plan(request: HttpRequest, plan_id: UUID) -> HttpResponse:
         "counts": counts,
         "stalled": stalled,
         "findings": findings.of_plan(plan_id, stalled) if counts.asked else [],
-        "progress": plan_progress.read(row, counts, timezone.now()),
+        "progress": plan_progress.read(row, counts, database_clock.now()),
         "too_slow": catching_up.of_row(row),
         "brokers": [Load(*one) for one in row.cost.get("brokers", ())],
         "left_out": row.cost.get("left_out", ()),

@@ -6,7 +6,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.urls import reverse
-from django.utils import timezone
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import BasePermission
@@ -48,6 +47,7 @@ from muster.messages.link.plans import (
     RunPlan,
     ThrottlePlan,
 )
+from runtime import database_clock
 from runtime.models import Cluster
 
 BROKERS_MAX = 1_000
@@ -243,7 +243,7 @@ class OnePlan(APIView):
         counts = move_queries.step_counts(found)
         # Steps end, copies come, and whoever they come from or go to is lost, without a new version of it.
         ended = counts.done + counts.skipped + counts.cancelled + counts.failed
-        progress = plan_progress.read(found, counts, timezone.now())
+        progress = plan_progress.read(found, counts, database_clock.now())
         said = copying.version_of(progress.said_at)
         tag = f"{found.version}-{counts.asked}-{ended}-{said}-{turn if counts.asked else 0}"
         return versioned(request, plan_shown(found, counts, progress), tag)

@@ -1,6 +1,5 @@
 """This room holds an OffsetCommit of a Kafka client on its way to the batch."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
 from groups.core.state import OffsetNote
 from muster.messages.partitions import Partition
+from runtime import database_clock
 
 NO_EPOCH = -1
 LETTERS_OF_A_PARTITION = 64
@@ -121,5 +121,7 @@ class CommitAgain(Commit):
 
 
 def _expiry(retention_ms: int) -> int | None:
-    """An explicit stamp, by this node's calendar: commit time and retention (conformance 115)."""
-    return None if retention_ms < 0 else min(round(time.time() * 1000) + retention_ms, LAST_DAY_MS)
+    """An explicit stamp (conformance 115): commit time, by the clock by which it is judged, and retention."""
+    if retention_ms < 0:
+        return None
+    return min(round(database_clock.now().timestamp() * 1000) + retention_ms, LAST_DAY_MS)

@@ -15,7 +15,7 @@ from muster.kernel.instants import Instant, elapsed_ms
 from muster.kernel.token_text import read_token
 from muster.messages.link.callers import CallerRow
 from node.newcomers import Newcomers
-from runtime import clock, wake
+from runtime import clock, database_clock, wake
 from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
 from runtime.ports import Connection, ConnectionLost, LiveNode
@@ -30,6 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 def _tokens_and_callers(connection: Connection) -> tuple[TokenMap, tuple[CallerRow, ...]]:
+    database_clock.hear(connection=connection)
     callers = (*kafka_callers(connection), workers.caller_row(settings.SECRET_KEY))
     # Read behind them: whoever hears that they are others finds what has become of each token.
     return token_map(connection), callers

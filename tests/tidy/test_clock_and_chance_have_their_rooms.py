@@ -30,8 +30,8 @@ WITHOUT_A_CALENDAR = (
     "muster.client",
 )  # fmt: skip
 SAYS_A_DAY = {
+    "runtime.database_clock.now",  # until it has heard the database's
     "broker.process.wall_clock_ms",  # records and segments are kept for days
-    "coordinator.classic_commits._expiry",  # and so are offsets
     "kafkaserver.tls._end",  # and certificates; it is only told
 }
 

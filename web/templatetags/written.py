@@ -13,6 +13,7 @@ from access.confirming import scripts_of, written_out
 from controller import outcomes
 from controller.findings import Finding
 from muster.kernel.instants import spelled
+from runtime import database_clock
 from web import wording
 
 register = template.Library()
@@ -95,7 +96,7 @@ def age(at: datetime | None) -> SafeString | str:
     if at is None:
         return "never"
     return format_html(
-        '<span data-since="{}">{}</span>', int(at.timestamp() * 1000), wording.age(at, timezone.now())
+        '<span data-since="{}">{}</span>', int(at.timestamp() * 1000), wording.age(at, database_clock.now())
     )
 
 
@@ -249,5 +250,5 @@ def scaled(value: float, largest: float, width: int) -> int:
 
 @register.simple_tag
 def now_ms() -> int:
-    """The server's clock, so that ages on the page do not depend on the browser's."""
-    return int(timezone.now().timestamp() * 1000)
+    """The database's clock, so that ages on the page depend neither on the browser's nor on this host's."""
+    return int(database_clock.now().timestamp() * 1000)

@@ -1,6 +1,11 @@
 """Offsets of Kafka clients ride in the batch that native commits ride in, each with its note."""
 
+import time
 from collections.abc import Mapping
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
 
 from coordinator.classic_commits import LAST_DAY_MS, ClassicCommit, Committed, Stated
 from coordinator.core.memory import ClassicSession
@@ -11,6 +16,7 @@ from groups.core.state import GroupRows, OffsetNote
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
 from muster.messages.partitions import Partition, Position
+from runtime import clock, database_clock
 from tests.unit.coordinator.shards import Caller, Shards, eventually, readers
 from tests.unit.coordinator_core.group import orders
 
@@ -122,6 +128,22 @@ async def test_a_retention_time_of_its_own_is_an_expiry_stamp() -> None:
         await commit(shards, timed, member_id="ann", generation=1)
         [note] = shards.rows(KEY).offset_notes.values()
         assert note.expires_at_ms is not None and note.expires_at_ms > 60_000
+
+
+@pytest.mark.parametrize("days", [-3, 3])
+async def test_an_expiry_stamp_is_of_the_databases_clock_whatever_this_node_believes(
+    monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    by_the_database = timezone.now()
+    host = by_the_database + timedelta(days=days)
+    monkeypatch.setattr(time, "time", host.timestamp)
+    monkeypatch.setattr(timezone, "now", lambda: host)
+    monkeypatch.setattr(database_clock, "_heard", (by_the_database, clock.now()))
+    async with Shards([classic()]) as shards:
+        await commit(shards, {P[0]: Committed(7, retention_ms=60_000)}, member_id="ann", generation=1)
+        [note] = shards.rows(KEY).offset_notes.values()
+        assert note.expires_at_ms is not None
+        assert 0 <= note.expires_at_ms - 60_000 - by_the_database.timestamp() * 1000 < 3_600_000
 
 
 async def test_nothing_that_the_database_cannot_hold_reaches_the_batch() -> None:
