@@ -221,7 +221,8 @@ look each of them up or to read all of their topics between the lowest and the h
 Of few that lie far apart it would read all of these, too; where nothing is analysed yet, once for each.
 """
 
-NOTE_PROGRESS: Final = """
+_NOTED_LATELY: Final = "partition_progress.recent_at BETWEEN now() - interval '1 minute' AND now()"
+NOTE_PROGRESS: Final = f"""
 INSERT INTO partition_progress (partition_id, high_watermark, size_bytes, at)
 SELECT partition.id, u.high_watermark, nullif(u.size_bytes, -1), now()
 FROM unnest(%(topic_id)s::uuid[], %(partition)s::int[], %(high_watermark)s::bigint[],
@@ -230,21 +231,22 @@ FROM unnest(%(topic_id)s::uuid[], %(partition)s::int[], %(high_watermark)s::bigi
 JOIN partition ON partition.topic_id = u.topic_id AND partition.partition = u.partition
 ORDER BY partition.id FOR KEY SHARE OF partition
 ON CONFLICT (partition_id) DO UPDATE SET
-    earlier_high_watermark = CASE WHEN partition_progress.recent_at <= now() - interval '1 minute'
+    earlier_high_watermark = CASE WHEN NOT ({_NOTED_LATELY})
         THEN partition_progress.recent_high_watermark ELSE partition_progress.earlier_high_watermark END,
-    earlier_at = CASE WHEN partition_progress.recent_at <= now() - interval '1 minute'
+    earlier_at = CASE WHEN NOT ({_NOTED_LATELY})
         THEN partition_progress.recent_at ELSE partition_progress.earlier_at END,
-    recent_high_watermark = CASE WHEN partition_progress.recent_at > now() - interval '1 minute'
+    recent_high_watermark = CASE WHEN {_NOTED_LATELY}
         THEN partition_progress.recent_high_watermark ELSE partition_progress.high_watermark END,
-    recent_at = CASE WHEN partition_progress.recent_at > now() - interval '1 minute'
+    recent_at = CASE WHEN {_NOTED_LATELY}
         THEN partition_progress.recent_at ELSE partition_progress.at END,
-    earlier_size_bytes = CASE WHEN partition_progress.recent_at <= now() - interval '1 minute'
+    earlier_size_bytes = CASE WHEN NOT ({_NOTED_LATELY})
         THEN partition_progress.recent_size_bytes ELSE partition_progress.earlier_size_bytes END,
-    recent_size_bytes = CASE WHEN partition_progress.recent_at > now() - interval '1 minute'
+    recent_size_bytes = CASE WHEN {_NOTED_LATELY}
         THEN partition_progress.recent_size_bytes ELSE partition_progress.size_bytes END,
     high_watermark = EXCLUDED.high_watermark, at = EXCLUDED.at,
     size_bytes = coalesce(EXCLUDED.size_bytes, partition_progress.size_bytes)"""
 """The end now, and two older ones: of each moment from a minute on one is known that is not much older.
+What stands in the future, as this server's clock was set back, is no newer than the end now.
 
 The lock is the foreign key's, taken first: what is deleted at this moment is waited for and left out.
 """

@@ -137,7 +137,8 @@ CHANGE_STEPS: Final = """
 UPDATE plan_step SET state = %(state)s, why = %(why)s
 WHERE plan_id = %(plan_id)s AND number = ANY (%(numbers)s::int[]) AND state IN ('Waiting', 'Asked')"""
 
-NOTE_ARRIVALS: Final = """
+_PACE_IS_OLD: Final = "arrival.recent_at NOT BETWEEN now() - interval '5 seconds' AND now()"
+NOTE_ARRIVALS: Final = f"""
 INSERT INTO arrival (move_id, broker_id, held_bytes, recent_bytes)
 SELECT move.id, u.broker_id, u.held_bytes, u.held_bytes
 FROM unnest(%(broker_id)s::int[], %(topic_id)s::uuid[], %(partition)s::int[], %(held_bytes)s::bigint[])
@@ -146,16 +147,19 @@ JOIN reassignment AS move ON move.topic_id = u.topic_id AND move.partition = u.p
     AND move.phase = 'InProgress' AND u.broker_id = ANY (move.target)
 ORDER BY move.id, u.broker_id
 ON CONFLICT (move_id, broker_id) DO UPDATE SET held_bytes = EXCLUDED.held_bytes, at = now(),
-    grew_at = CASE WHEN EXCLUDED.held_bytes > arrival.held_bytes THEN now() ELSE arrival.grew_at END,
-    earlier_bytes = CASE WHEN arrival.recent_at <= now() - interval '5 seconds'
+    grew_at = CASE WHEN EXCLUDED.held_bytes > arrival.held_bytes THEN now()
+        ELSE LEAST(arrival.grew_at, now()) END,
+    earlier_bytes = CASE WHEN {_PACE_IS_OLD}
         THEN arrival.recent_bytes ELSE arrival.earlier_bytes END,
-    earlier_at = CASE WHEN arrival.recent_at <= now() - interval '5 seconds'
+    earlier_at = CASE WHEN {_PACE_IS_OLD}
         THEN arrival.recent_at ELSE arrival.earlier_at END,
-    recent_bytes = CASE WHEN arrival.recent_at <= now() - interval '5 seconds'
+    recent_bytes = CASE WHEN {_PACE_IS_OLD}
         THEN EXCLUDED.held_bytes ELSE arrival.recent_bytes END,
-    recent_at = CASE WHEN arrival.recent_at <= now() - interval '5 seconds'
+    recent_at = CASE WHEN {_PACE_IS_OLD}
         THEN now() ELSE arrival.recent_at END"""
-"""Beside turns: what has ended meanwhile is left out. The pace of the last five to ten seconds is kept."""
+"""Beside turns: what has ended meanwhile is left out. The pace of the last five to ten seconds is kept; what
+stands in the future, as this server's clock was set back, is none.
+"""
 
 FORGET_ARRIVALS: Final = """
 DELETE FROM arrival USING reassignment AS move

@@ -361,14 +361,15 @@ def stalled_partitions(limit: int) -> list[StalledPartition]:
     """Owned partitions whose offset has not moved for a minute although records waited all that time.
 
     That the end is ahead says nothing: a record may have come just now. It counts where the log ended a
-    minute ago, as far as the controller noted it (`controller.statements`).
+    minute ago, as far as the controller noted it (`controller.statements`). What moved in the future did so
+    before this server's clock was set back.
     """
     statement = f"""
         WITH late AS MATERIALIZED (
             SELECT committed.group_name, committed.topic_name, topic_id, partition,
                    committed.committed_offset, committed.moved_at, ends.high_watermark
             FROM {_BESIDE_ENDS}
-            WHERE committed.moved_at < now() - interval '1 minute'
+            WHERE committed.moved_at NOT BETWEEN now() - interval '1 minute' AND now() + interval '1 minute'
               AND COALESCE(ends.minute_old, -1) > committed.committed_offset
               AND COALESCE(ends.high_watermark, -1) > committed.committed_offset
               AND COALESCE(ends.leader, -1) <> -1

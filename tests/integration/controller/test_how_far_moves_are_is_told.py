@@ -96,6 +96,23 @@ def test_a_standstill_is_told_with_its_beginning_and_ends_with_the_next_byte(lan
     assert far().stalled_since is None
 
 
+def test_a_database_whose_clock_was_set_back_tells_pace_and_standstill_again(lane: LaneConnection) -> None:
+    def all_say(held_bytes: int) -> None:
+        for broker in (3, 4):
+            say(lane, broker, held_bytes)
+        seconds_pass(lane, 6)
+
+    all_say(100_000)
+    seconds_pass(lane, -3 * 86_400)
+    all_say(100_000)
+    all_say(100_000)
+    told = far()
+    assert told.rate == 0
+    assert told.stalled_since is not None and told.stalled_since < timezone.now()
+    all_say(200_000)
+    assert far().rate
+
+
 def test_a_broker_that_says_nothing_any_more_has_no_rate(lane: LaneConnection) -> None:
     for held in (0, 250_000):
         for broker in (3, 4):

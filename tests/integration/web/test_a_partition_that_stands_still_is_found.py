@@ -74,6 +74,21 @@ def test_a_record_that_came_just_now_is_no_stall(orders: Topic) -> None:
     assert stalled() == FOUND
 
 
+def test_a_database_whose_clock_was_set_back_finds_it_after_some_minutes(orders: Topic) -> None:
+    CommittedOffset.objects.update(moved_at=TransactionNow() + timedelta(days=3))
+    said = PartitionProgress.objects
+    ahead = TransactionNow() + timedelta(days=3)
+    said.update(at=ahead, recent_high_watermark=100, recent_at=ahead)
+    said.update(earlier_high_watermark=100, earlier_at=ahead)
+    for end in (101, 102, 103):
+        told = HighWatermark(topic_id=orders.topic_id, partition=0, high_watermark=end)
+        store.note_progress(connection.connection, [told])
+        assert stalled() == []
+    assert said.get().recent_high_watermark == 101, "what was said first since then"
+    said.update(at=TransactionNow(), recent_at=OVER_A_MINUTE_AGO)
+    assert stalled() == FOUND
+
+
 def test_nobody_who_answers_nobody_who_is_stalled(orders: Topic) -> None:
     ConsumerGroup.objects.get().ownership.all().delete()
     assert stalled() == []
