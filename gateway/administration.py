@@ -12,6 +12,7 @@ from controller import catalog
 from controller.asking import Asking, NoAnswer, TooLarge, Unstorable
 from controller.journalling import ASKED_BY_A_CLIENT
 from gateway.cluster import ClusterOfNode
+from gateway.shared_reads import SharedRead
 from kafkaserver.admin.asking import ControllerUnreachable, TooLargeToForward, waits_s
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import CreatePartitions, CreateTopics, ListReassignments, Wish
@@ -40,8 +41,8 @@ class NodeController:
     """The controller as the door of a node reaches it (kafkaserver.admin.asking.Controller)."""
 
     def __init__(self, node: NodeContext, cluster: ClusterOfNode) -> None:
-        self._node = node
         self._cluster = cluster
+        self._ongoing_moves = SharedRead(node, catalog.ongoing_reassignments)
         self._asking = Asking(node)
 
     async def ask(self, wish: Wish) -> WishAnswer:
@@ -78,7 +79,7 @@ class NodeController:
     async def _ongoing(self, wish: ListReassignments) -> OngoingReassignments:
         """What moves stands in rows: nobody need be asked."""
         try:
-            told = await self._node.query(catalog.ongoing_reassignments)
+            told = await self._ongoing_moves.now()
         except ConnectionLost as problem:
             raise ControllerUnreachable(str(problem)) from problem
         wanted = None if wish.partitions is None else set(wish.partitions)

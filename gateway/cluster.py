@@ -15,6 +15,7 @@ from uuid import UUID
 import structlog
 
 from controller import catalog
+from gateway.shared_reads import SharedRead
 from gateway.translation.cluster import (
     FailedLogs,
     KnownBroker,
@@ -57,7 +58,8 @@ class ClusterOfNode:
         self._reading: asyncio.Task[None] | None = None
         self._stale = False
         self._read_at = Instant(-REFRESH_MS)
-        self._decided = _LatestVersion(node)
+        self._decided = SharedRead(node, _metadata_version)
+        """Which turn of the controller was the last one."""
         self._waiting: list[Callable[[], None]] = []
         self._looked_again = False
         self.is_known = False
@@ -175,26 +177,6 @@ class ClusterOfNode:
             finally:
                 # At once: what is said from now on finds what was learnt, and must not overtake them.
                 _call(waiting)
-
-
-class _LatestVersion:
-    """Which turn of the controller was the last one: thousands who ask at once are told by two reads."""
-
-    def __init__(self, node: NodeContext) -> None:
-        self._node = node
-        self._reads = asyncio.Lock()
-        self._asked = self._answered = 0
-        self._version = 0
-
-    async def now(self) -> int:
-        """As a read says that begins from now on. Raises ConnectionLost."""
-        self._asked = mine = self._asked + 1
-        async with self._reads:
-            if self._answered < mine:
-                asked = self._asked
-                self._version = await self._node.query(_metadata_version)
-                self._answered = asked
-            return self._version
 
 
 def _call(waiting: list[Callable[[], None]]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from controller import catalog
+from gateway.shared_reads import InTurn
 from kafkaserver.admin.asking import ControllerUnreachable
 from kafkaserver.admin.configs import SetConfigs
 from muster.kernel.config_levels import Levels
@@ -15,6 +16,7 @@ class ConfigsOfNode:
 
     def __init__(self, node: NodeContext, static: Mapping[str, str]) -> None:
         self._node = node
+        self._in_turn = InTurn(node)
         self._static = static
 
     async def look(self, topics: Collection[str], brokers: Collection[int]) -> SetConfigs:
@@ -22,7 +24,7 @@ class ConfigsOfNode:
         try:
             # No topic has a name that the database does not take.
             names = [name for name in topics if "\0" not in name]
-            found = await self._node.query(partial(_read_configs, topics=names, brokers=list(brokers)))
+            found = await self._in_turn.query(partial(_read_configs, topics=names, brokers=list(brokers)))
         except ConnectionLost as problem:
             raise ControllerUnreachable(str(problem)) from problem
         cluster = found.cluster

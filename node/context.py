@@ -25,6 +25,9 @@ TOKENS_EVERY_MS = 10_000
 OLDEST_TOKENS_MS = 60_000
 """A map that could not be refreshed for so long is believed no more: a revoked token must not live on."""
 
+MOST_WAKES = 10_000
+"""So many wait for those before them; others are lost, as any may be."""
+
 Result = TypeVar("Result")
 log = structlog.get_logger(__name__)
 
@@ -48,6 +51,8 @@ class NodeHeart:
         self._address = address
         self._freshness = freshness
         self._coalescer = wake.Coalescer(self._send_wakes)
+        self._unsent: dict[tuple[str, str], None] = {}
+        self._is_sending = False
         self._tokens: TokenMap | None = None
         self.kafka_callers: tuple[CallerRow, ...] | None = None
         self._prefixes: dict[str, str] = {}
@@ -181,7 +186,21 @@ class NodeHeart:
             log.error("node task failed", error=repr(error), exc_info=error)
 
     def _send_wakes(self, waiting: list[tuple[str, str]]) -> None:
-        self.start(self._notify(waiting))
+        """What comes while some are sent is sent behind them, each once, as far as it is remembered."""
+        for one in waiting:
+            if len(self._unsent) < MOST_WAKES:
+                self._unsent[one] = None
+        if not self._is_sending:
+            self._is_sending = True
+            self.start(self._send_all())
+
+    async def _send_all(self) -> None:
+        try:
+            while self._unsent:
+                waiting, self._unsent = list(self._unsent), {}
+                await self._notify(waiting)
+        finally:
+            self._is_sending = False
 
     async def _notify(self, waiting: list[tuple[str, str]]) -> None:
         def send(connection: Connection) -> None:

@@ -2,13 +2,16 @@
 
 import contextlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from runtime.database import Database, Link
 from runtime.ports import Connection, ConnectionLost, lost_where_nothing_is_done
 from runtime.threads import OneThread, Threads
 
 Result = TypeVar("Result")
+
+MOST_WAITING: Final = 1_000
+"""Questions of one connection, each of which the thread keeps until it comes to it, whoever waits."""
 
 
 class SideLink:
@@ -22,12 +25,17 @@ class SideLink:
         self._purpose = purpose
         self._thread = threads(purpose)
         self._link: Link | None = None
+        self._asked = self._taken = 0
+        """How many questions there were: counted by the loop, and by the thread."""
 
     async def query(self, function: Callable[[Connection], Result]) -> Result:
         """Run `function` in a transaction of its own. Raises ConnectionLost, also where the database
-        writes nothing for anybody: ask again, or do without.
+        writes nothing for anybody, or as many wait as may: ask again, or do without.
         """
+        if self._asked - self._taken >= MOST_WAITING:
+            raise ConnectionLost(f"{MOST_WAITING} questions wait for the database already")
         run = self._run()
+        self._asked += 1
         return await self._thread.run(lambda: self._transaction(run, function))
 
     def stop(self) -> None:
@@ -38,6 +46,7 @@ class SideLink:
         self._thread.stop()
 
     def _transaction(self, run: str, function: Callable[[Connection], Result]) -> Result:
+        self._taken += 1
         with lost_where_nothing_is_done():
             if self._link is None:
                 self._link = self._database.connect(run, self._purpose)
