@@ -1,6 +1,6 @@
 """This room is a shard whose lease comes and goes: who is served now, and what is told of its groups."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
@@ -87,12 +87,12 @@ class LeasedShard:
         except NotServed as problem:
             return DescribedGroup(key, problem.error)
 
-    async def groups(self) -> list[ListedGroup]:
-        """ListGroups of this shard (conformance 143, 144). Raises NotServed."""
+    async def groups(self) -> Iterable[ListedGroup]:
+        """ListGroups of this shard, each made as it is told (conformance 143, 144). Raises NotServed."""
         if not self.serving or not self._loaded:
             raise NotServed(self._refusal("any"))
         await self._prove()
-        return list(listed(self._groups.states.values()))
+        return listed(tuple(self._groups.states.values()))
 
     async def _prove(self) -> None:
         """Return when it is proved that nobody else has written here."""

@@ -96,8 +96,17 @@ def list_answer(version: int, groups: Sequence[bytes]) -> bytes:
     )
 
 
-def listed_groups(version: int, request: Any, groups: Iterable[ListedGroup]) -> Iterator[bytes]:
-    """The groups whose state and type are asked for; none named: all, and case does not count."""
+def listed_groups(
+    version: int,
+    request: Any,
+    groups: Iterable[ListedGroup],
+    may_view: Callable[[str], bool] = lambda _: True,
+) -> Iterator[bytes]:
+    """The groups whose state and type are asked for; none named: all, and case does not count.
+
+    Of another one, and of one that whoever asks may not view, nothing: there may be a hundred thousand of
+    them before the next that is told, and others are to have their turn meanwhile.
+    """
     states = {state.lower() for state in getattr(request, "states_filter", ())}
     types = {kind.lower() for kind in getattr(request, "types_filter", ())}
     if types and GROUP_TYPE not in types:
@@ -106,7 +115,8 @@ def listed_groups(version: int, request: Any, groups: Iterable[ListedGroup]) -> 
     tail = text(GROUP_TYPE, flexible) if version >= _TYPES_SINCE else b""
     tail += NO_TAGS if flexible else b""
     for group in groups:
-        if states and group.phase.lower() not in states:
+        if (states and group.phase.lower() not in states) or not may_view(group.group_id):
+            yield b""
             continue
         told = text(group.group_id, flexible) + text(group.protocol_type, flexible)
         if version >= _STATES_SINCE:

@@ -81,7 +81,7 @@ LISTED = [
 def told(version: int, **asked: Any) -> list[Any]:
     question = frame(ApiKey.LIST_GROUPS, version, **asked)
     request = read_request(header_of(question), question)
-    listed = list(listing.listed_groups(version, request, LISTED))
+    listed = list(filter(None, listing.listed_groups(version, request, LISTED)))
     return read(ApiKey.LIST_GROUPS, version, listing.list_answer(version, listed))
 
 
