@@ -86,7 +86,7 @@ def offset_for_leader_epoch(
     The leader's own epoch ends at the log end even before its first batch; above it nothing is known:
     (−1, −1); below the first known epoch: (the epoch asked, first known offset).
     """
-    if asked < 0 or asked > current_leader_epoch:
+    if asked == NO_EPOCH or asked > current_leader_epoch:
         return EpochEnd(NO_EPOCH, -1)
     if asked == current_leader_epoch:
         return EpochEnd(asked, log_end_offset)

@@ -66,17 +66,19 @@ def answer_alter_log_dirs(
         part(shape, "AlterReplicaLogDirTopicResult"),
         part(shape, "AlterReplicaLogDirPartitionResult"),
     )
-    topics: dict[str, list[Any]] = {}
+    paths: dict[str, dict[int, str]] = {}
     for wanted_in in request.dirs:
         for topic in wanted_in.topics:
-            topics.setdefault(topic.name, []).extend(
-                build(result, partition_index=number, error_code=outcome(wanted_in.path, topic.name, number))
-                for number in topic.partitions
-            )
-    body = build(
-        shape,
-        results=tuple(topic_result(topic_name=name, partitions=tuple(told)) for name, told in topics.items()),
-    )
+            # As in Kafka: of a partition that is named twice the last directory counts.
+            paths.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, wanted_in.path))
+    results = []
+    for name, wanted_at in paths.items():
+        told = (
+            build(result, partition_index=number, error_code=outcome(path, name, number))
+            for number, path in wanted_at.items()
+        )
+        results.append(topic_result(topic_name=name, partitions=tuple(told)))
+    body = build(shape, results=tuple(results))
     return encode_reply(header.api_key, header.api_version, header.correlation_id, body)
 
 

@@ -71,3 +71,4 @@ def test_offset_for_leader_epoch_answers_as_kafka_does() -> None:
     assert offset_for_leader_epoch(epochs, 6, 6, 15) == EpochEnd(6, 15)
     assert offset_for_leader_epoch(epochs, 3, 6, 15) == EpochEnd(2, 10)
     assert offset_for_leader_epoch(epochs, 1, 6, 15) == EpochEnd(1, 0)
+    assert offset_for_leader_epoch(epochs, -2, 6, 15) == EpochEnd(-2, 0), "only -1 is no epoch"

@@ -1,6 +1,7 @@
 """DescribeLogDirs, AlterReplicaLogDirs and DescribeProducers: what lies here, for whoever may know."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +111,19 @@ def wanted_in(version: int, path: str, *names: str) -> Any:
 
 async def outcomes(ann: Client, version: int, path: str, *names: str) -> list[int]:
     body = await ann.ask(MOVE, version, wanted_in(version, path, *names))
-    assert [one.topic_name for one in body.results] == list(names)
+    assert [one.topic_name for one in body.results] == list(dict.fromkeys(names))
     return [int(told.error_code) for one in body.results for told in one.partitions]
+
+
+async def test_of_a_log_that_is_wanted_twice_the_last_directory_counts(tmp_path: Path) -> None:
+    here = str(tmp_path / "1")
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1)
+        assert await outcomes(ann, 2, here, "orders", "orders") == [ErrorCode.NONE]
+        first, second = wanted_in(2, here, "orders"), wanted_in(2, "/elsewhere", "orders")
+        body = await ann.ask(MOVE, 2, replace(first, dirs=(*first.dirs, *second.dirs)))
+        (told,) = body.results[0].partitions
+        assert int(told.error_code) == ErrorCode.LOG_DIR_NOT_FOUND
 
 
 @pytest.mark.parametrize("version", [1, 2])

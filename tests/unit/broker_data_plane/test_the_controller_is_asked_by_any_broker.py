@@ -305,7 +305,7 @@ async def test_a_topic_is_named_in_one_way(tmp_path: Path, name: str | None, top
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         shape = request_class(ApiKey.DELETE_TOPICS, 6)
         named = build(part(shape, "DeleteTopicState"), name=name, topic_id=topic_id)
-        asked = build(shape, topics=(named,), timeout=timedelta(seconds=1))
+        asked = build(shape, topics=(named, named), timeout=timedelta(seconds=1))
         body = await ann.ask(ApiKey.DELETE_TOPICS, 6, asked)
         told = [(t.name, t.topic_id, ErrorCode(int(t.error_code))) for t in body.responses]
         assert told == [(name, topic_id, ErrorCode.INVALID_REQUEST)]
