@@ -72,7 +72,7 @@ class MemberConnection:
     """One websocket of a consumer; `group_id` and `consumer_id` are set by its RegisterConsumer.
 
     `closing` is true from the decision to close on: what the peer still says is not heard. `is_member` is
-    how its last RegisterConsumer was answered; None: none was yet.
+    how its last RegisterConsumer was answered; None: none was yet. `is_asking`: its ClusterMetadata is held.
     """
 
     __slots__ = (
@@ -91,6 +91,7 @@ class MemberConnection:
         "group_id",
         "groups",
         "id",
+        "is_asking",
         "is_member",
         "peer",
         "presented",
@@ -114,6 +115,7 @@ class MemberConnection:
         self.shard: int | None = None
         self.closing = False
         self.is_member: bool | None = None
+        self.is_asking = False
         self.unanswered_commits = 0
         self.unanswered_characters = 0
         self.verified_at = Instant(0)

@@ -128,7 +128,7 @@ class ConsumerDoor:
     def tell_metadata(
         self, connection: MemberConnection, message: ClusterMetadataRequest, held_ms: int = 0
     ) -> None:
-        """Answer where the group's coordinator is; while nobody is, the question is held for a while.
+        """Answer where the group's coordinator is; while nobody is, one question of each peer is held.
 
         It is not here before the shard is loaded: whoever registers earlier is hung up on, and comes again.
         """
@@ -137,7 +137,11 @@ class ConsumerDoor:
             self._node.doubt_owner()
         elif not self._of_shard[shard_of(message.group_id)].accepting:
             owner = None
-        if owner is None and held_ms < HELD_MAX_MS and not connection.closing:
+        is_held = held_ms > 0
+        may_wait = held_ms < HELD_MAX_MS and (is_held or not connection.is_asking) and not connection.closing
+        if is_held or may_wait:
+            connection.is_asking = owner is None and may_wait
+        if owner is None and may_wait:
             again = partial(self.tell_metadata, connection, message, held_ms + HELD_LOOK_MS)
             asyncio.get_running_loop().call_later(HELD_LOOK_MS / 1000, again)
             return

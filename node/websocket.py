@@ -18,7 +18,7 @@ from websockets.protocol import OPEN
 
 from coordinator.sockets import TEXT_EXTENSION
 from muster.messages.limits import FRAME_LIMIT_BYTES
-from node.large_texts import LARGE_BYTES, large_texts
+from node.large_texts import FRAMES_AT_ONCE, LARGE_BYTES, large_texts
 from node.said_texts import said_texts
 
 try:
@@ -237,7 +237,7 @@ class TextWebSocket(WebSocketsSansIOProtocol):
 
     def _take_frames(self, data: "bytes | bytearray") -> None:
         """Go through the frames of `data`; what is left of it is `_rest` afterwards."""
-        position, end = 0, len(data)
+        position, end, in_a_row = 0, len(data), 0
         limit = self.config.ws_max_size
         while end - position >= 6 and not self._resting:
             size = data[position + 1] - 0x80
@@ -261,9 +261,12 @@ class TextWebSocket(WebSocketsSansIOProtocol):
                 self._awaited_bytes = size
             if stop > end:
                 break
-            if size >= LARGE_BYTES and not self._large_texts.has_turn():
-                self._rest_until_called()
-                break
+            in_a_row += 1
+            if size >= LARGE_BYTES or in_a_row > FRAMES_AT_ONCE:
+                if not self._large_texts.has_turn():
+                    self._rest_until_called()
+                    break
+                in_a_row = 0
             if data[position] == TEXT and self._hear is not None and self.conn.current_size is None:
                 self._heard(apply_mask(bytes(data[start:stop]), bytes(data[start - 4 : start])))
             else:

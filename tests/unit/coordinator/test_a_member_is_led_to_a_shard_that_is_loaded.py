@@ -86,6 +86,23 @@ async def test_it_is_told_that_nobody_serves_where_that_takes_long(monkeypatch: 
     assert (answer.error_code, answer.coordinator_address) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "")
 
 
+async def test_who_asks_again_meanwhile_is_told_at_once_and_the_first_question_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(door_module, "HELD_MAX_MS", 1 << 30)
+    ann = Asking()
+    for _ in range(3):
+        ann.ask()
+    assert [one.error_code for one in ann.answers] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    ann.shard.accepting = True
+    await eventually(lambda: len(ann.answers) == 3)
+    assert ann.answers[-1].coordinator_address == Node.address
+    ann.shard.accepting = False
+    ann.ask()
+    assert len(ann.answers) == 3
+    ann.connection.closing = True
+
+
 async def test_it_is_led_to_another_node_at_once() -> None:
     ann = Asking()
     ann.node.owner = ELSEWHERE

@@ -1,12 +1,13 @@
 """Of many large texts that come together a few are heard in each round of the loop, and all else at once."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from node import large_texts
-from node.large_texts import LARGE_BYTES, SLICE_S
+from node.large_texts import FRAMES_AT_ONCE, LARGE_BYTES, SLICE_S
 from runtime.slices import Slices
 from tests.unit.node.rounds import Rounds
 from tests.unit.node.test_texts_take_the_short_way import Application, connected, frame
@@ -109,6 +110,18 @@ async def test_a_connection_is_heard_in_order_while_its_large_texts_wait(monkeyp
         assert [(await peer.next_frame())[1].decode() for _ in said] == said
     first, one, second, two, third, three = application.heard_in
     assert first == one < second == two < third == three
+
+
+async def test_of_many_small_ones_in_a_row_the_next_wait_too(monkeypatch: Any) -> None:
+    monkeypatch.setattr(large_texts, "SLICE_S", 0.0)
+    application = Busy()
+    application.count()
+    async with connected(application) as peer:
+        said = [str(number) for number in range(10 * FRAMES_AT_ONCE)]
+        peer.send(b"".join(frame(text.encode()) for text in said))
+        assert [(await peer.next_frame())[1].decode() for _ in said] == said
+    most = max(Counter(application.heard_in).values())
+    assert most <= 3 * FRAMES_AT_ONCE
 
 
 async def test_who_leaves_while_its_text_waits_is_not_heard(
