@@ -300,7 +300,7 @@ class BlockingConsumer:
                 return None
 
     def _raise_why_it_ended(self) -> None:
-        if self._conversation.left.is_set():
+        if self._conversation.left.is_set() or self._conversation.failure is not None:
             self._consumer._raise_why_it_ended()
 
     # What the consumer itself does, on its loop.

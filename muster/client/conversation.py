@@ -139,7 +139,7 @@ class Conversation:
         self.fetching.guard = self.committing.guard = guard
 
     async def run(self) -> None:
-        """Talk and fetch until the session is over; ConsumerErrors become `failure`."""
+        """Talk and fetch until the session is over."""
         self.processing.main.since = clock.now()
         try:
             async with asyncio.TaskGroup() as self._tasks:
@@ -153,8 +153,6 @@ class Conversation:
                 await self.listening.settle(self.session.wishes.session_timeout_ms / 3000)
                 for task in self._background:
                     task.cancel()
-        except* ConsumerError as problems:
-            self.failure = _first(problems)
         finally:
             self._tasks = None
             self._hang_up()
@@ -173,9 +171,19 @@ class Conversation:
         if self._tasks is None:
             work.close()
             return
-        task = self._tasks.create_task(work, name=name)
+        task = self._tasks.create_task(self._or_fail(work), name=name)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+    async def _or_fail(self, work: Coroutine[Any, Any, None]) -> None:
+        """A ConsumerError is told to whoever iterates, at once; nobody waits for the end of the session."""
+        try:
+            await work
+        except* ConsumerError as problems:
+            self.failure = self.failure or _first(problems)
+            self.processing.close()
+            self.standby.close()
+            self.leave(failed=True)
 
     # The clock.
 
@@ -445,15 +453,16 @@ class Conversation:
 
         return Question(offsets, unfinished, timeout_ms)
 
-    def leave(self) -> None:
-        """End fetchers, commit, leave; `left` is set when it is done."""
+    def leave(self, *, failed: bool = False) -> None:
+        """End fetchers, commit unless it has failed, leave; `left` is set when it is done."""
         self.absent = False
         if self.session.stage is Stage.OVER:
             self.left.set()
             return
         with self.fetching.guard:
             self.ownership.tell_positions()
-            self._obey(self.session.leave(clock.now()))
+            now = clock.now()
+            self._obey(self.session.abandon(now) if failed else self.session.leave(now))
 
     # How it stands.
 

@@ -275,6 +275,11 @@ class MemberSession:
         self._leave_reason = reason
         return [self._end_and_answer(None, frozenset(self.fetching))]
 
+    def abandon(self, now: Instant) -> list[Directive]:
+        """Leave at once what is fetched, with nothing committed that is not yet: it comes again."""
+        self.wishes = replace(self.wishes, auto_commit=False)
+        return [*self._end(self.fetching), *self.leave(now)]
+
     # -- frames -----------------------------------------------------------------------------
 
     def _registered(self, answer: RegisterConsumerResponse, now: Instant) -> list[Directive]:

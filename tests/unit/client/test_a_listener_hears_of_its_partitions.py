@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from muster import Consumer, ListenerFailed, PartitionsLost, RebalanceListener
+from muster import Consumer, ListenerFailed, PartitionsLost, RebalanceListener, State
 from muster.client.listening import Places
-from muster.messages.member import StopFetcherResponse
+from muster.messages.member import LeaveRequest, StopFetcherResponse
 from tests.unit.client.stage import Stage, cancelled, places, quiet, staged, take, until
 
 
@@ -161,6 +161,25 @@ async def test_when_the_consumer_fails_what_it_had_is_lost(stage: Stage) -> None
         with pytest.raises(ListenerFailed):
             await take(consumer, 20)
     assert diary.heard == [("assigned", {0, 1}), ("lost", {0})]
+
+
+async def test_a_consumer_that_fails_leaves_and_commits_nothing_by_itself(stage: Stage) -> None:
+    class Broken(Diary):
+        async def on_assigned(self, partitions: Places) -> None:
+            await super().on_assigned(partitions)
+            if len(self.heard) > 1:
+                raise RuntimeError("disk full")
+
+    async with stage.consumer(listener=Broken(), auto_commit=True) as consumer:
+        await take(consumer, 5)
+        await stage.coordinator.start(places(0, 1, 2))
+        with pytest.raises(ListenerFailed):
+            await take(consumer, 20)
+        assert consumer.state is State.FAILED
+        await stage.coordinator.hears(LeaveRequest)
+        with pytest.raises(ListenerFailed):
+            await take(consumer, 1)
+    assert stage.coordinator.committed == {}
 
 
 async def test_a_listener_cannot_close_its_consumer(stage: Stage) -> None:
