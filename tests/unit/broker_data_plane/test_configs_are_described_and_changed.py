@@ -84,6 +84,7 @@ async def test_a_topic_is_told_what_holds_and_where_it_comes_from(tmp_path: Path
         know(one, one.known)
         [result] = await described(ann, version, (TOPIC, "orders"), synonyms=True, documentation=True)
         assert (int(result.error_code), result.resource_type, result.resource_name) == (0, TOPIC, "orders")
+        assert result.error_message is None
         told = {each.name: (each.value, each.config_source) for each in result.configs}
         assert told["retention.ms"] == ("1000", SET_FOR_TOPIC)
         assert told["retention.bytes"] == ("7", SET_FOR_ALL)

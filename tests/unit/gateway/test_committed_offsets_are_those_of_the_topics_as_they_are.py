@@ -157,3 +157,37 @@ async def test_an_offset_is_deleted_of_a_topic_that_this_node_has_not_read_of() 
         assert await forgets(ann, "clicks") == NONE
         asks_for(ann, "clicks")
         assert await told(ann) == {"clicks": NOTHING}
+
+
+async def test_a_topic_that_is_named_twice_is_told_once_and_one_without_partitions_is_told() -> None:
+    fetch, commit, delete = (
+        request_class(key, version)
+        for key, version in ((ApiKey.OFFSET_FETCH, 8), (ApiKey.OFFSET_COMMIT, 9), (ApiKey.OFFSET_DELETE, 0))
+    )
+    async with kafka_door(stored=[of(orders=5)]) as door:
+        ann = await door.peer()
+        named = part(fetch, "OffsetFetchRequestTopics")
+        wanted = (
+            named(name="orders", partition_indexes=(1,)),
+            named(name="clicks", partition_indexes=()),
+            named(name="orders", partition_indexes=(0, 0, 1)),
+        )
+        group = part(fetch, "OffsetFetchRequestGroup")(group_id=KEY, topics=wanted)
+        (found,) = (await ann.ask(ApiKey.OFFSET_FETCH, 8, groups=(group,), require_stable=False)).groups
+        assert [(one.name, sorted(p.partition_index for p in one.partitions)) for one in found.topics] == [
+            ("orders", [0, 0, 1, 1]),
+            ("clicks", []),
+        ]
+
+        nothing = part(commit, "OffsetCommitRequestTopic")(name="clicks", partitions=())
+        who = {"group_id": KEY, "generation_id_or_member_epoch": -1, "member_id": ""}
+        body: Any = await ann.ask(ApiKey.OFFSET_COMMIT, 9, **who, group_instance_id=None, topics=(nothing,))
+        assert [(one.name, one.partitions) for one in body.topics] == [("clicks", ())]
+
+        place, topic = part(delete, "OffsetDeleteRequestPartition"), part(delete, "OffsetDeleteRequestTopic")
+        twice = (place(partition_index=0), place(partition_index=0))
+        asked = (topic(name="orders", partitions=twice), topic(name="clicks", partitions=()))
+        body = await ann.ask(ApiKey.OFFSET_DELETE, 0, group_id=KEY, topics=asked)
+        assert [(one.name, [p.partition_index for p in one.partitions]) for one in body.topics] == [
+            ("orders", [0])
+        ]

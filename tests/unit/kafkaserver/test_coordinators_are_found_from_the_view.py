@@ -37,6 +37,7 @@ def asked(version: int, *keys: str, key_type: int = 0) -> list[Any]:
 def test_the_holder_of_the_shard_is_named(version: int) -> None:
     [found] = asked(version, "orders")
     assert (int(found.error_code), found.node_id, found.host, found.port) == (0, 10_002, "two", 9303)
+    assert version < 1 or found.error_message is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
