@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from msgspec import structs
+
 from coordinator.core import quarantine, resetting
 from coordinator.core.classic import leaving
 from coordinator.core.classic.draft import ClassicDraft
@@ -110,12 +112,15 @@ def _members(draft: AnyDraft) -> Mapping[str, object]:
 
 def _remove_member(draft: AnyDraft, request: GroupRequest, wish: RemoveMember) -> Plan | Answer:
     name = wish.member
+    if not isinstance(draft, Draft) and name not in _members(draft):
+        # A static member is shown by the name that it keeps.
+        name = draft.instances.get(name, name)
     if name not in _members(draft) and not wish.quarantine_ms:
         return refused(ErrorCode.UNKNOWN_MEMBER_ID, f"The group has no member {name}.")
     why = f"removed by {request.principal}: {request.reason}"
     if isinstance(draft, Draft):
         return _cut_off(draft, wish, why)
-    return _take_out(draft, wish, why)
+    return _take_out(draft, structs.replace(wish, member=name), why)
 
 
 def _too_many_kept_out(draft: AnyDraft, name: str) -> Answer | None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from msgspec import structs
 
 from coordinator.core.decide import load
@@ -208,6 +209,15 @@ def test_a_classic_member_is_kept_out_by_the_name_that_it_keeps() -> None:
     asked(static, RemoveMember("ann-0", HOUR_MS))
     assert join_error(static, joining("ann", "pod-0")) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert join_error(static, joining("ann", "pod-1")) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("quarantine_ms", [0, HOUR_MS])
+def test_a_static_member_is_removed_by_the_name_that_pages_show(quarantine_ms: int) -> None:
+    static = classic("ann", instance="pod-0")
+    assert asked(static, RemoveMember("pod-0", quarantine_ms)).text.startswith("ann-0 is removed")
+    assert static.rows.classic is not None and not static.rows.classic.members
+    expected = ErrorCode.COORDINATOR_NOT_AVAILABLE if quarantine_ms else ErrorCode.NONE
+    assert join_error(static, joining("ann", "pod-0")) is expected
 
 
 def test_clients_of_one_name_are_not_told_apart() -> None:
