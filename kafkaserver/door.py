@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 from kafkaserver.limits import ServerCounters, ServerLimits
 from kafkaserver.replies import Handler
 from kafkaserver.request_memory import RequestMemory
+from kafkaserver.turns import Turns
 from muster.kafkawire.errors import KafkaWireError
 
 One = TypeVar("One")
@@ -22,6 +23,7 @@ class Door(Protocol[One]):
     few_bytes: int
     """As long as no more wait for a connection, no limit of bytes is reached."""
     memory: RequestMemory[One]
+    turns: Turns[One]
     is_draining: bool
     parked_elements: int
 

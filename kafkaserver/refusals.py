@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import (
+    SERVED,
     ApiKey,
     RequestHeader,
     build,
@@ -21,6 +22,11 @@ from muster.kafkawire.api_table import (
 from muster.kernel.error_codes import ErrorCode
 
 _NOTHING: Final = -1
+
+MOST_ELEMENTS: Final = 5_000
+"""Of a request at a broker: 20,000 of OffsetCommit, each of them refused, held its loop for 0.25 s, and
+nobody who knows the coordinator asks a broker about one.
+"""
 
 Refuse = Callable[[Any, Any, ErrorCode], dict[str, Any]]
 """(kio's class of the answer, the request, why) → the fields of the answer."""
@@ -39,8 +45,11 @@ def refuse(header: RequestHeader, request: Any, error: ErrorCode) -> bytes:
 
 
 def refuse_groups(header: RequestHeader, frame: memoryview, reply: Reply) -> None:
-    """At the door of a broker: no group is coordinated here, and none is listed (design.md 8a rule 5)."""
-    request = read_request(header, frame)
+    """At the door of a broker: no group is coordinated here, and none is listed (design.md 8a rule 5).
+
+    Raises MalformedFrame, FrameTooLarge.
+    """
+    request = read_request(header, frame, min(MOST_ELEMENTS, SERVED[header.api_key].limit_elements))
     listed = header.api_key == ApiKey.LIST_GROUPS
     reply.send(refuse(header, request, ErrorCode.NONE if listed else ErrorCode.NOT_COORDINATOR))
 

@@ -21,6 +21,7 @@ from kafkaserver.short_requests import ShortRequests
 from kafkaserver.sockets import Connection
 from kafkaserver.strangers import Strangers
 from kafkaserver.tls import Certificate, TlsSocket, why_tls_failed
+from kafkaserver.turns import Turns
 from muster.kafkawire.errors import FrameTooLarge, KafkaWireError
 from muster.kernel.addresses import network_of
 
@@ -90,6 +91,7 @@ class KafkaServer:
         self._listening: socket.socket | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self.loop: asyncio.AbstractEventLoop
+        self.turns: Turns[Connection]
 
     @property
     def connection_count(self) -> int:
@@ -118,6 +120,7 @@ class KafkaServer:
         Until `accept` clients are refused at once, so that they ask another broker. Raises OSError.
         """
         self.loop = asyncio.get_running_loop()
+        self.turns = Turns(self.loop, lambda connection: connection.read_if_it_may())
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:

@@ -39,6 +39,8 @@ class ShortRequests(Connection):
             super().on_readable()
             return
         self.was_active = True
+        if not self._server.turns.has(self):
+            return
         try:
             received = self._plain.recv(RECEIVED_BYTES)
         except BlockingIOError:

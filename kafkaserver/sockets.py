@@ -94,12 +94,15 @@ class Connection:
     def on_readable(self) -> None:
         """Receive, serve every whole frame, send all answers together."""
         self.was_active = True
+        if not self._server.turns.has(self):
+            return
         self._guarded(self._receive)
         if self._tls is not None and not self.is_closed and self._tls.pending_bytes:
             # The kernel has handed these over already, and announces nothing.
-            self._server.loop.call_soon(self._read_what_is_pending)
+            self._server.loop.call_soon(self.read_if_it_may)
 
-    def _read_what_is_pending(self) -> None:
+    def read_if_it_may(self) -> None:
+        """As `on_readable`, of which the loop told nothing; by now it may be closed, or wait."""
         if not (self.is_closed or self._paused or self._starved_of_bytes or self._server.is_draining):
             self.on_readable()
 
@@ -119,8 +122,7 @@ class Connection:
         finally:
             self._in_read_event = False
         if self._paused and not self.is_closed and not self._has_enough_waiting():
-            # All of it left at once, so nothing else will come by to read on.
-            self._server.flush_soon(self)
+            self._server.flush_soon(self)  # All of it left at once: nothing else comes by to read on.
 
     def _failed(self, what: str) -> None:
         self._server.counters.failed += 1
@@ -157,8 +159,7 @@ class Connection:
             if not bulk or self._filled >= self._wanted:
                 self._serve_frames(buffer, until)
             if self.is_closed or self._paused or not self._wanted:
-                # Nothing of a frame is waiting: whatever else arrives brings its own event.
-                return
+                return  # Nothing of a frame is waiting: whatever else arrives brings its own event.
             if count < len(room) and self._tls is None:
                 return  # Nothing more is here.
 
@@ -250,7 +251,7 @@ class Connection:
     def _read_again(self) -> None:
         self._server.loop.add_reader(self._socket, self.on_readable)
         if self._tls is not None and self._tls.pending_bytes:
-            self._server.loop.call_soon(self._read_what_is_pending)
+            self._server.loop.call_soon(self.read_if_it_may)
 
     def _hold(self, buffer: memoryview | None) -> None:
         """Own this buffer, or none, and count it."""

@@ -6,11 +6,39 @@ from typing import Any
 
 import pytest
 
-from kafkaserver.refusals import GROUP_REQUESTS, refuse_groups
+from kafkaserver.refusals import GROUP_REQUESTS, MOST_ELEMENTS, refuse_groups
 from muster.kafkawire.api_table import SERVED, ApiKey, read_request_header
+from muster.kafkawire.errors import FrameTooLarge
 from tests.unit.kafkaserver.kafka_requests import Kept, body_of, frame, parts
 
 SHORT = timedelta(seconds=1)
+
+
+def test_no_more_is_refused_one_by_one_than_somebody_lost_asks_at_once() -> None:
+    key, version = ApiKey.OFFSET_COMMIT, 9
+    topics = tuple(
+        parts(
+            key,
+            version,
+            "OffsetCommitRequestTopic",
+            name="orders",
+            partitions=(
+                parts(
+                    key,
+                    version,
+                    "OffsetCommitRequestPartition",
+                    partition_index=number,
+                    committed_offset=5,
+                    committed_metadata="",
+                ),
+            ),
+        )
+        for number in range(MOST_ELEMENTS)
+    )
+    said = {"group_id": "orders", "generation_id_or_member_epoch": 1, "member_id": "ann-1"}
+    received = frame(key, version, **said, topics=topics)
+    with pytest.raises(FrameTooLarge):
+        refuse_groups(read_request_header(received), received, Kept())  # type: ignore[arg-type]
 
 
 def versions(*keys: int) -> list[tuple[ApiKey, int]]:

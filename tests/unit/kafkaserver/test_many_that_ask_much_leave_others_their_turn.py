@@ -1,0 +1,77 @@
+"""However many connections have much to be served at once, the loop goes round, and others speak."""
+
+import asyncio
+import socket
+
+import pytest
+
+from kafkaserver.replies import Reply
+from kafkaserver.server import KafkaServer
+from kafkaserver.turns import Turns
+from muster.kafkawire.api_table import RequestHeader
+from tests.unit.kafkaserver.served import answer, request, served, until
+
+MANY = 30
+
+
+class Rounds:
+    """Counts the rounds of the loop, as somebody does who wants to speak in each."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._loop = asyncio.get_running_loop()
+        self._go_round()
+
+    def _go_round(self) -> None:
+        self.number += 1
+        self._next = self._loop.call_soon(self._go_round)
+
+    def stop(self) -> None:
+        self._next.cancel()
+
+
+def of_no_time(server: KafkaServer) -> None:
+    """Whoever is served uses the round up."""
+    server.turns = Turns(server.loop, lambda connection: connection.read_if_it_may(), round_s=0.0)
+
+
+@pytest.mark.parametrize("body", [b"", b"x" * 5_000], ids=["short", "long"])
+async def test_each_waits_for_its_round_and_none_is_forgotten(body: bytes) -> None:
+    served_in: list[int] = []
+
+    def handle(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+        served_in.append(rounds.number)
+        reply.send(answer(header.correlation_id))
+
+    async with served(handle) as (server, port):
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(MANY)]
+        await until(lambda: server.connection_count == MANY)
+        of_no_time(server)
+        rounds = Rounds()
+        for number, client in enumerate(clients):
+            client.sendall(request(number, body))
+        await until(lambda: len(served_in) == MANY)
+        rounds.stop()
+        for number, client in enumerate(clients):
+            assert client.recv(8) == answer(number)
+            client.close()
+    assert max(served_in.count(one) for one in served_in) <= 2
+
+
+async def test_whoever_waits_longest_comes_first_and_who_is_gone_is_passed_over() -> None:
+    served_now: list[str] = []
+    turns: Turns[str] = Turns(asyncio.get_running_loop(), served_now.append, round_s=0.0)
+    assert turns.has("ann")
+    assert not any(turns.has(one) for one in ("ben", "cleo", "ben"))
+    await asyncio.sleep(0)
+    assert (served_now, turns.has("dan"), turns.has("cleo")) == (["ben"], False, False)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert served_now == ["ben", "cleo", "dan"]
+    await asyncio.sleep(0)
+    assert turns.has("ann")
+
+
+async def test_within_its_time_a_round_serves_all() -> None:
+    turns: Turns[str] = Turns(asyncio.get_running_loop(), lambda _: None, round_s=3600.0)
+    assert all(turns.has(one) for one in ("ann", "ben", "cleo"))
