@@ -35,13 +35,18 @@ _WAITING = """
     FROM work_item
     WHERE state IN ('due', 'claimed') AND offered_at < now() - interval '10 seconds'
 """
+_NOT_IN_THE_FUTURE = "claimed_at <= now() + interval '1 minute'"
 _BY_SPARES = f"""
     SELECT count(*), min(claimed_at) FROM work_item
-    WHERE claimed_by LIKE 'spare of %%' AND state IN ('done', 'adopted') AND claimed_at > COALESCE(
-        (SELECT max(claimed_at) FROM work_item WHERE claimed_by LIKE 'worker %%'), '-infinity')
-    AND claimed_at > (SELECT min(started_at) FROM node_session AS session WHERE {ALIVE})
+    WHERE claimed_by LIKE 'spare of %%' AND state IN ('done', 'adopted') AND {_NOT_IN_THE_FUTURE}
+    AND claimed_at > COALESCE((SELECT max(claimed_at) FROM work_item
+        WHERE claimed_by LIKE 'worker %%' AND {_NOT_IN_THE_FUTURE}), '-infinity')
+    AND claimed_at > (SELECT min(CASE WHEN started_at <= now() THEN started_at ELSE '-infinity' END)
+        FROM node_session AS session WHERE {ALIVE})
 """
-"""What was done before the nodes of today began, on another day or server, tells nothing of workers."""
+"""What was done before the nodes of today began, on another day or server, tells nothing of workers; nor does
+what was done while the clock of this server was ahead, before it was set right.
+"""
 
 _ONCE_IS_CHANCE = 2
 _REFUSALS = 200

@@ -187,6 +187,17 @@ def test_what_nodes_did_before_the_nodes_of_today_began_says_nothing_of_the_work
     assert finding.since is not None and finding.since > cast.ago(minutes=15)
 
 
+def test_what_was_done_while_the_databases_clock_was_ahead_says_nothing_of_the_workers_of_today() -> None:
+    nodes_began(days=-3)
+    for hours in (1, 2):
+        add_work("spare of node-1", days=-3, hours=hours)
+    assert found() == {}
+    add_work("worker host 71", days=-3)
+    for minutes in (10, 5):
+        add_work("spare of node-1", minutes=minutes)
+    assert found()["workers_away"].facts["number"] == 2
+
+
 def refuse(
     lane: str, key: str, events: str, number: int = 1, error: str = "UniqueViolation", **last: float
 ) -> None:
