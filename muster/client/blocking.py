@@ -18,7 +18,7 @@ from muster.client.listening import Places, RebalanceListener
 from muster.client.metrics import Metrics
 from muster.client.processing import Hand, the_hand
 from muster.client.readers import Readers
-from muster.client.record import Record, TopicPartition
+from muster.client.record import Offsets, Record, TopicPartition
 from muster.client.standby import Standby
 from muster.client.standing import State
 
@@ -305,7 +305,7 @@ class BlockingConsumer:
 
     # What the consumer itself does, on its loop.
 
-    def commit(self, offsets: Mapping[TopicPartition, int] | None = None, *, timeout_ms: int = 0) -> None:
+    def commit(self, offsets: Offsets | None = None, *, timeout_ms: int = 0) -> None:
         """As `Consumer.commit`."""
         try:
             if not self._closed:

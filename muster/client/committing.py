@@ -11,7 +11,7 @@ from muster.client.core.directives import CommitAnswered, Directive
 from muster.client.core.session import MemberSession, Stage
 from muster.client.errors import CommitFailed, CommitUnanswered, PartitionNotAssigned, PartitionsLost
 from muster.client.metrics import Metrics
-from muster.client.record import TopicPartition
+from muster.client.record import Offsets, TopicPartition
 from muster.client.tenure import UNKNOWN, Tenure
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition, Position
@@ -40,7 +40,7 @@ class Question:
     Of the tenures that `unfinished` names, by their number, the record in hand is left out.
     """
 
-    offsets: Mapping[TopicPartition, int] | None = None
+    offsets: Offsets | None = None
     unfinished: Callable[[], frozenset[int]] = frozenset
     timeout_ms: int = 0
     """0: a session timeout."""
@@ -194,7 +194,7 @@ class Committing:
     def _wanted(
         self,
         tenures: Mapping[Partition, Tenure],
-        offsets: Mapping[TopicPartition, int] | None,
+        offsets: Offsets | None,
         tried: dict[TopicPartition, Tenure],
     ) -> Mapping[Partition, int | None]:
         if offsets is None:

@@ -17,7 +17,7 @@ from muster.client.fetching import FetchOptions
 from muster.client.listening import RebalanceListener
 from muster.client.metrics import Metrics
 from muster.client.processing import the_hand
-from muster.client.record import Record, TopicPartition
+from muster.client.record import Offsets, Record, TopicPartition
 from muster.client.standby import Standby
 from muster.client.standing import State
 from muster.client.tenure import UNKNOWN, Tenure
@@ -244,9 +244,7 @@ class Consumer:
 
     # Offsets.
 
-    async def commit(
-        self, offsets: Mapping[TopicPartition, int] | None = None, *, timeout_ms: int = 0
-    ) -> None:
+    async def commit(self, offsets: Offsets | None = None, *, timeout_ms: int = 0) -> None:
         """Commit all records handed out so far, the one in hand included; returns after it is durable.
 
         With `offsets`, the next offset to read by (topic, partition): commit these instead, of partitions

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -32,7 +32,7 @@ from muster.client.listening import Listening, RebalanceListener
 from muster.client.metrics import Metrics
 from muster.client.ownership import Ownership
 from muster.client.processing import Processing, the_hand
-from muster.client.record import TopicPartition
+from muster.client.record import Offsets, TopicPartition
 from muster.client.standby import Standby
 from muster.client.standing import Standing, State
 from muster.client.telling import Telling
@@ -443,7 +443,7 @@ class Conversation:
             question or self.question(),
         )
 
-    def question(self, offsets: Mapping[TopicPartition, int] | None = None, timeout_ms: int = 0) -> Question:
+    def question(self, offsets: Offsets | None = None, timeout_ms: int = 0) -> Question:
         """What to commit: what other handlers than the one that asks have in hand is not finished."""
         asking = the_hand.get()
 

@@ -1,5 +1,6 @@
 """This room is one record as an application gets it, and what applications call a partition."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -8,6 +9,10 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+Offsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
+"""Offsets by partition, as an application gives them."""
 
 
 class Record(NamedTuple):

@@ -74,7 +74,7 @@ async def test_offsets_that_were_handed_out_can_be_committed_by_name(stage: Stag
     async with stage.consumer() as consumer:
         await take(consumer, 4)
         place = TopicPartition("orders", 0)
-        await consumer.commit({place: 2})
+        await consumer.commit({("orders", 0): 2})
         assert stage.coordinator.committed == {("orders", 0): 2}
         with pytest.raises(ValueError, match="handed out up to 4"):
             await consumer.commit({place: 5})
@@ -82,7 +82,7 @@ async def test_offsets_that_were_handed_out_can_be_committed_by_name(stage: Stag
             await consumer.commit({place: 3, TopicPartition("orders", 2): 1})
         assert stage.coordinator.committed == {("orders", 0): 2}
         with pytest.raises(ValueError, match="an offset is a whole number, not '3'"):
-            await consumer.commit({place: "3"})  # type: ignore[dict-item]
+            await consumer.commit({place: "3"})  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="names no partitions; write"):
             await consumer.commit([("orders", 0, 3)])  # type: ignore[arg-type]
         await consumer.commit()
