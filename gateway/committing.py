@@ -61,7 +61,8 @@ class CommitHandler:
         answer.tell({one: why for one, why in refused.items() if one not in unknown})
         self._commit(request, stated, answer, reply)
         if unknown:
-            rest = partial(self._commit_rest, request, unknown, self._cluster.looks, answer, reply)
+            answer.unknown = unknown
+            rest = partial(self._commit_rest, self._cluster.looks, answer, reply)
             self._cluster.look_again(rest)
 
     def _unserved(self, group_id: str) -> ErrorCode | None:
@@ -71,17 +72,11 @@ class CommitHandler:
     def _positions(self, request: OffsetCommitRequest, reply: Reply) -> tuple[Positions, offsets.Refused]:
         return offsets.asked_positions(request, self._cluster.topics, caller_of(reply).may_read)
 
-    def _commit_rest(
-        self,
-        request: OffsetCommitRequest,
-        unknown: set[tuple[str, int]],
-        looks: int,
-        answer: "_Answer",
-        reply: Reply,
-    ) -> None:
-        """The catalog was to be read again since `unknown` was asked for, behind so many `looks`."""
+    def _commit_rest(self, looks: int, answer: "_Answer", reply: Reply) -> None:
+        """The catalog was to be read again since what was unknown was asked for, behind so many `looks`."""
         if not reply.is_wanted:
             return
+        request, unknown = answer.request, answer.unknown
         positions, refused = self._positions(request, reply)
         refused = {one: why for one, why in refused.items() if one in unknown}
         if refused and self._cluster.looks == looks:
@@ -116,20 +111,27 @@ class CommitHandler:
 class _Answer:
     """What became of each partition, and where it goes when the last part is decided."""
 
-    __slots__ = ("_errors", "_header", "_parts", "_reply", "_request")
+    __slots__ = ("_errors", "_header", "_parts", "_reply", "request", "unknown")
 
     def __init__(
         self, header: RequestHeader, request: OffsetCommitRequest, reply: Reply | None, parts: int
     ) -> None:
         self._header = header
-        self._request = request
+        self.request = request
         self._reply = reply
         self._parts = parts
         self._errors: dict[tuple[str, int], ErrorCode] = {}
+        self.unknown: set[tuple[str, int]] = set()
+        """What is looked for once more."""
 
     def nobody_waits(self) -> None:
-        """The connection is gone; the commit still counts."""
+        """The connection is gone. What was known of the commit still counts, and no more of it is kept:
+        it may name thousands that are refused.
+        """
         self._reply = None
+        self.request = self.request._replace(topics=[])
+        self.unknown.clear()
+        self._errors.clear()
 
     def tell(self, refused: offsets.Refused) -> None:
         """These are refused before the group is asked."""
@@ -137,19 +139,19 @@ class _Answer:
 
     def send(self, positions: Iterable[Partition], judgement: Judgement) -> None:
         """One part is decided; behind the last one tell each partition what became of it."""
+        if self._reply is None:
+            return
         error = offsets.worded(self._header.api_version, judgement.error)
         if self._parts == 1 and not self._errors and not judgement.refused:
             self._parts = 0
-            if self._reply is not None:
-                topics = self._request.topics
-                self._reply.send(offset_commit_answer(self._header, topics, lambda topic, number: error))
+            topics = self.request.topics
+            self._reply.send(offset_commit_answer(self._header, topics, lambda topic, number: error))
             return
         for one in positions:
             self._errors[one.topic, one.number] = judgement.refused.get(one, error)
         self._parts -= 1
-        if self._parts or self._reply is None:
-            return
-        self._reply.send(offset_commit_answer(self._header, self._request.topics, self._error_of))
+        if not self._parts:
+            self._reply.send(offset_commit_answer(self._header, self.request.topics, self._error_of))
 
     def _error_of(self, topic: str, number: int) -> ErrorCode:
         return self._errors[topic, number]
