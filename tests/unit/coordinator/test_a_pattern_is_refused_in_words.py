@@ -1,6 +1,7 @@
 """Whoever subscribes to what is no pattern of RE2 is told why, in words for people."""
 
 import pytest
+import re2
 
 from coordinator.patterns import InvalidPattern, check, matches
 from muster.messages.member import TOPICS_MAX
@@ -21,6 +22,30 @@ def test_a_pattern_that_takes_long_to_compile_is_refused() -> None:
     for pattern in (r"([\pL\pN\pS]){40}", r"\PL" * 60, "(.?){999}"):
         with pytest.raises(InvalidPattern, match="too large"):
             check([pattern])
+
+
+def test_so_is_one_of_which_nothing_is_left_when_it_is_compiled() -> None:
+    for pattern in (r"(?i)[" + r"\pL\PL" * 40 + "]", r"(?:a{0,1000}b){0}" * 15):
+        with pytest.raises(InvalidPattern, match="too large"):
+            check([pattern])
+        assert not matches(pattern, "orders")
+    with pytest.raises(InvalidPattern, match="the patterns are too large together"):
+        check(rf"{number}(\pL{{0}}){{10}}" for number in range(TOPICS_MAX))
+
+
+def test_what_is_refused_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    compile_it = re2.compile
+
+    def noted(pattern: str, options: object) -> object:
+        read.append(pattern)
+        return compile_it(pattern, options)
+
+    monkeypatch.setattr(re2, "compile", noted)
+    pattern = r"([\pL\pN]){40}"
+    for number in range(100):
+        assert not matches(pattern, f"orders-{number}")
+    assert read == [pattern]
 
 
 def test_so_are_many_that_take_long_together() -> None:
