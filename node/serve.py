@@ -78,15 +78,7 @@ class Node:
         shards = coordinator.service.build(self.heart)
         leader = controller.service.build(self.heart, groups.unread.find)
         services: dict[str, LaneService] = {**leader, **shards}
-        guard = Guard.of(
-            settings.MUSTER_KAFKA_SASL,
-            settings.MUSTER_KAFKA_TLS_CERTIFICATE,
-            settings.MUSTER_KAFKA_TLS_KEY,
-            Belief(
-                settings.MUSTER_KAFKA_CALLERS_MAX_AGE_MS, settings.MUSTER_KAFKA_CALLERS_MAX_AGE_STANDING_MS
-            ),
-        )
-        guard.refuse_open_door("MUSTER_NODE_KAFKA_LISTEN", settings.MUSTER_NODE_KAFKA_LISTEN[0])
+        guard = _kafka_guard()
         limits = client_limits(
             settings.MUSTER_NODE_KAFKA_CONNECTIONS,
             settings.MUSTER_STRANGERS_PER_ADDRESS,
@@ -210,6 +202,18 @@ class Node:
         self.heart.wakes.stop()
         await asyncio.gather(self._spare.stop(), self._listener.stop())
         log.info("node stopped")
+
+
+def _kafka_guard() -> Guard:
+    """What Kafka clients have to prove, as the settings say. Raises SettingError."""
+    guard = Guard.of(
+        settings.MUSTER_KAFKA_SASL,
+        settings.MUSTER_KAFKA_TLS_CERTIFICATE,
+        settings.MUSTER_KAFKA_TLS_KEY,
+        Belief(settings.MUSTER_KAFKA_CALLERS_MAX_AGE_MS, settings.MUSTER_KAFKA_CALLERS_MAX_AGE_STANDING_MS),
+    )
+    guard.refuse_open_door("MUSTER_NODE_KAFKA_LISTEN", settings.MUSTER_NODE_KAFKA_LISTEN[0])
+    return guard
 
 
 def _server_settings(application: doors.Application) -> uvicorn.Config:
