@@ -107,8 +107,13 @@ class KnownCallers:
         self._key = key
         self._rows = {row.name: row for row in rows}
         self._by_prefix = {row.prefix: row for row in self._rows.values()}
-        self._callers = {
-            row.name: KafkaCaller(
+        # Made when first asked for: ten thousand at once, at each push, would hold the loop for 0.2 s.
+        self._callers: dict[str, KafkaCaller] = {}
+
+    def _caller(self, row: CallerRow) -> KafkaCaller:
+        caller = self._callers.get(row.name)
+        if caller is None:
+            caller = self._callers[row.name] = KafkaCaller(
                 row.name,
                 row.principal,
                 row.prefix,
@@ -116,8 +121,7 @@ class KnownCallers:
                 Scope.of(row.topics),
                 Scope.of(row.groups),
             )
-            for row in self._rows.values()
-        }
+        return caller
 
     def _row(self, user: str) -> CallerRow | None:
         """By a token's public part, mst_<prefix>, which its holder always knows, or by its name."""
@@ -137,7 +141,7 @@ class KnownCallers:
     def caller(self, user: str) -> KafkaCaller | None:
         """Who this user is."""
         row = self._row(user)
-        return None if row is None else self._callers[row.name]
+        return None if row is None else self._caller(row)
 
     def caller_of_token(self, user: str, presented: str) -> KafkaCaller | None:
         """Who shows this token, under its public part, its own name or its principal's."""
@@ -149,11 +153,12 @@ class KnownCallers:
         same = hmac.compare_digest(row.digest if row else _NO_DIGEST, digest)
         if row is None or not same or user not in (TOKEN_BEGINS + prefix, row.name, row.principal):
             return None
-        return self._callers[row.name]
+        return self._caller(row)
 
     def knows(self, caller: object) -> bool:
         """Whether this caller may stay as it is: same token, same rights."""
-        return isinstance(caller, KafkaCaller) and self._callers.get(caller.name) == caller
+        row = self._rows.get(caller.name) if isinstance(caller, KafkaCaller) else None
+        return row is not None and self._caller(row) == caller
 
 
 ANYBODY: Final = KafkaCaller("", "", "", frozenset({CONSUME, PRODUCE, OPERATE, VIEW}), EVERYTHING, EVERYTHING)

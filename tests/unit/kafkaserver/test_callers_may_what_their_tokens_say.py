@@ -5,6 +5,7 @@ from base64 import urlsafe_b64encode
 
 import pytest
 
+from kafkaserver import callers
 from kafkaserver.callers import ANYBODY, KafkaCaller, KnownCallers
 from muster.kernel.scopes import BadScope, Scope
 from muster.kernel.scram import SHA_256, SHA_512, verifier_of
@@ -115,3 +116,18 @@ def test_a_lone_star_is_everything() -> None:
 def test_a_scope_says_of_what_it_was_made(patterns: tuple[str, ...]) -> None:
     assert Scope.of(patterns).patterns == tuple(sorted(patterns))
     assert Scope.of(Scope.of(patterns).patterns) == Scope.of(patterns)
+
+
+def test_a_push_makes_nobody_who_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each token that is made or taken back all are pushed anew, in the loop that serves everybody."""
+    made: list[object] = []
+
+    def make(*values: object) -> object:
+        made.append(values)
+        return values
+
+    monkeypatch.setattr(callers, "KafkaCaller", make)
+    pushed = known(row(), row(name="another", prefix="1a1b1c1d"))
+    assert made == []
+    assert pushed.caller("another") is pushed.caller("another")
+    assert len(made) == 1
