@@ -3,6 +3,8 @@
 import threading
 from collections import deque
 from collections.abc import Callable
+from itertools import count
+from typing import Any
 
 import structlog
 
@@ -11,7 +13,14 @@ from runtime import metrics
 CAPACITY = 256
 """Work beyond it is not published: its owner has it done by the spare process."""
 
+QUEUED_MAX = 500
+FORGET_EVERY = 100
+"""Where no worker runs, what is asked lies in Redis though it is long done. At each hundredth of a process
+only the newest are kept: a worker that comes back would look at all before it does anything new.
+"""
+
 log = structlog.get_logger(__name__)
+_asked = count(1)
 
 
 def ask_celery(item_id: str) -> None:
@@ -22,7 +31,16 @@ def ask_celery(item_id: str) -> None:
     """
     from runtime.tasks import perform_work
 
+    if next(_asked) % FORGET_EVERY == 0:
+        # Before the next: a Redis that is full of them has room again.
+        _forget_the_oldest(perform_work.app)
     perform_work.apply_async((item_id,), retry=False, ignore_result=True)
+
+
+def _forget_the_oldest(app: Any) -> None:
+    with app.producer_pool.acquire(block=True) as producer, producer.channel.conn_or_acquire() as client:
+        # The newest stand at the left; workers take from the right.
+        client.ltrim(app.conf.task_default_queue, 0, QUEUED_MAX - 1)
 
 
 def prepare_celery() -> None:

@@ -1,6 +1,7 @@
 """Work offered in a turn is done by a worker, and also when the worker or Redis is stopped in the middle."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -31,6 +32,16 @@ now = app.now
 app.now = lambda: now() - datetime.timedelta(hours=1)
 from runtime.publishing import ask_celery
 ask_celery(sys.argv[1])
+"""
+PUBLISH_EACH = """
+import sys, django
+django.setup()
+from config.celery import app
+app.set_default()
+from runtime import publishing
+publishing.QUEUED_MAX, publishing.FORGET_EVERY = 2, 5
+for item in sys.argv[1:]:
+    publishing.ask_celery(item)
 """
 
 
@@ -109,6 +120,19 @@ def test_a_worker_does_it_and_the_owner_adopts_it(
     assert (seen.version, seen.number) == (own_version(), 1)
 
 
+def _publish(script: str, *items: str) -> None:
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings", "MUSTER_TEST": "1"}
+    subprocess.run([sys.executable, "-c", script, *items], cwd=ROOT, env=environment, check=True, timeout=60)
+
+
+def test_what_nobody_did_for_a_day_does_not_pile_up(redis_server: Redis) -> None:
+    """A worker that comes back would look at each of a day's before it does anything new."""
+    _publish(PUBLISH_EACH, "one", "two", "three", "four", "five")
+    with redis.Redis.from_url(redis_server.url) as link:
+        left = [json.loads(text)["headers"]["argsrepr"] for text in link.lrange("muster", 0, -1)]
+    assert left == ["('five',)", "('four',)", "('three',)"]
+
+
 def test_a_worker_whose_clock_is_ahead_of_the_nodes_works(
     truth: Truth, fresh_database: str, start_worker: Callable[..., Worker]
 ) -> None:
@@ -116,9 +140,7 @@ def test_a_worker_whose_clock_is_ahead_of_the_nodes_works(
     link = PostgresLink(open_connection(fresh_database, "muster-test"))
     item = link.transaction(lambda connection: work.offer(connection, "nobody's", KEY, None, {}, LANE))
     link.close()
-    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings", "MUSTER_TEST": "1"}
-    command = [sys.executable, "-c", PUBLISH_AN_HOUR_BEHIND, item]
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=60)
+    _publish(PUBLISH_AN_HOUR_BEHIND, item)
     wait_for(lambda: states(truth) == [("done", 1, "worker")], "it is done, though it was asked an hour ago")
 
 
