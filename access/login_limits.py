@@ -49,5 +49,8 @@ def enough_failed_links(address: str) -> bool:
 
 def _failures(action: str, address: str) -> QuerySet[AccessEvent]:
     since, network = timezone.now() - timedelta(milliseconds=WINDOW_MS), network_of(address)
-    failed = AccessEvent.objects.filter(action=action, allowed=False, at__gt=since)
-    return failed.filter(Q(address=network) | Q(detail=network))
+    of_network = Q(address=network)
+    if network != address:
+        # Else an address that is not known, and has no network, were everybody's whose network is not noted.
+        of_network |= Q(detail=network)
+    return AccessEvent.objects.filter(of_network, action=action, allowed=False, at__gt=since)

@@ -98,6 +98,13 @@ def test_whoever_has_a_network_of_ipv6_is_one_stranger_by_whatever_address(clien
     assert sign_in(client) == 302
 
 
+def test_who_has_no_address_pays_for_nobodys_wrong_passwords(client: Client) -> None:
+    create_user("ann", Role.VIEWER, PASSWORD)
+    for number in range(FAILURES_OF_A_NAME):
+        assert sign_in(Client(REMOTE_ADDR=f"192.0.2.{number}"), password="wrong") == 403
+    assert sign_in(Client(REMOTE_ADDR="")) == 302
+
+
 def test_the_form_needs_the_csrf_secret() -> None:
     create_user("ann", Role.VIEWER, PASSWORD)
     strict = Client(enforce_csrf_checks=True)
