@@ -32,7 +32,10 @@ def secret_key_is_own(app_configs: Sequence[AppConfig] | None, **kwargs: Any) ->
     if not settings.ON_LOOPBACK:
         where = "this process can be reached from other machines"
     elif not settings.KEY_PROVES_NOBODY:
-        where = "workers and brokers prove by it who they are"
+        where = (
+            "workers and brokers prove by it who they are"
+            " (MUSTER_KAFKA_SASL is on, or MUSTER_NODE_ADDRESS not on loopback)"
+        )
     else:
         return []
     said = ""

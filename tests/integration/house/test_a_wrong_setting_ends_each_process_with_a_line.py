@@ -87,6 +87,7 @@ def test_a_key_that_all_know_lets_nobody_in_as_a_worker_or_among_brokers(
     ended = end_of(kind, where)
     assert ended.returncode != 0
     assert "SECRET_KEY is the public default while workers and brokers prove by it" in ended.stderr
+    assert all(setting in ended.stderr for setting in ("MUSTER_KAFKA_SASL", "MUSTER_NODE_ADDRESS"))
     assert "Traceback" not in ended.stderr
 
 
