@@ -6,13 +6,17 @@ from typing import Any
 
 import structlog
 
+_OF_STRANGERS = "django.security."
+"""Behind it stands which mistake: a host that nobody serves, more fields than a form has."""
+
 
 class _Shortly(logging.Filter):
-    """Warns without a traceback: each of a stranger's mistakes would cost a kilobyte of the log."""
+    """Warns of strangers' mistakes without a traceback: each would cost kilobytes of the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.exc_info = None
-        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        if record.name.startswith(_OF_STRANGERS):
+            record.exc_info = None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
         return True
 
 
@@ -56,7 +60,10 @@ def configure(role: str, level: str) -> None:
                 }
             },
             "filters": {"shortly": {"()": _Shortly}},
-            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+            # At the handler: what filters a logger does not hear of those below it.
+            "handlers": {
+                "stderr": {"class": "logging.StreamHandler", "formatter": "json", "filters": ["shortly"]}
+            },
             "root": {"handlers": ["stderr"], "level": level},
             "loggers": {
                 # One line for each request of each page says nothing that the metrics do not say.
@@ -66,8 +73,6 @@ def configure(role: str, level: str) -> None:
                 "django.server": {"level": "WARNING"},
                 # Nor does one for each refusal, of which strangers can have as many as they like.
                 "django.request": {"level": "ERROR"},
-                # A host that nobody serves is told, for it may be a slip in the settings, but in one line.
-                "django.security.DisallowedHost": {"filters": ["shortly"]},
             },
         }
     )

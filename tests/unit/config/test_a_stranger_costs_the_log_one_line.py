@@ -4,22 +4,37 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 SAID = """
 import logging
+import sys
 from config.log_lines import configure
 
 configure("web", "INFO")
 try:
     raise ValueError("evil.example")
 except ValueError:
-    logging.getLogger("django.security.DisallowedHost").error("Invalid HTTP_HOST header", exc_info=True)
+    logging.getLogger(sys.argv[1]).error("it is wrong", exc_info=True)
 """
 
 
-def test_a_host_that_nobody_serves_is_told_in_one_short_line() -> None:
-    ended = subprocess.run([sys.executable, "-c", SAID], capture_output=True, text=True, check=True)
+def said_by(logger: str) -> dict[str, str]:
+    ended = subprocess.run([sys.executable, "-c", SAID, logger], capture_output=True, text=True, check=True)
     [line] = ended.stderr.splitlines()
-    said = json.loads(line)
-    assert said["event"] == "Invalid HTTP_HOST header"
+    said: dict[str, str] = json.loads(line)
+    assert said["event"] == "it is wrong"
+    return said
+
+
+@pytest.mark.parametrize("mistake", ["DisallowedHost", "TooManyFieldsSent", "DisallowedModelAdminLookup"])
+def test_what_a_stranger_did_wrong_is_told_in_one_short_line(mistake: str) -> None:
+    said = said_by(f"django.security.{mistake}")
     assert "exception" not in said
     assert said["level"] == "warning"
+
+
+def test_our_own_mistakes_are_told_whole() -> None:
+    said = said_by("django.request")
+    assert "ValueError" in said["exception"]
+    assert said["level"] == "error"
