@@ -18,6 +18,9 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 PIECE_BYTES: Final = 64 * 1024
 """So much of a long answer must come in the time that its beginning has: the way to here may be narrow."""
 
+MUTED_MAX_S: Final = 60.0
+"""A quota that takes longer is not believed: Kafka's take 11 s at most, as its windows are by default."""
+
 CONNECT_TIMEOUT_S = 5.0
 
 _LENGTH = struct.Struct(">i")
@@ -125,24 +128,25 @@ class BrokerConnection:
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         if not _LENGTH.size <= length <= MAX_ANSWER_BYTES:
             raise OSError(f"an answer of {length} bytes")
-        frame = await self._reader.readexactly(min(length, PIECE_BYTES))
-        if len(frame) < length:
-            frame += await self._rest(length - len(frame), goes_on)
+        frame = await self._frame(length, goes_on)
         if api_table.correlation_id_of(frame) != correlation_id:
             raise OSError("the answer to another request")
         start = api_table.reply_body_start(key, version, frame)
         answer = api_table.read_body(api_table.response_class(key, version), frame, start)
         if throttled := getattr(answer, "throttle_time", None):
-            self._muted_until_s = asyncio.get_running_loop().time() + throttled.total_seconds()
+            muted_s = min(throttled.total_seconds(), MUTED_MAX_S)
+            self._muted_until_s = asyncio.get_running_loop().time() + muted_s
         return answer
 
-    async def _rest(self, size_bytes: int, goes_on: Callable[[], None]) -> bytes:
-        """What is to come of a long answer; `goes_on` hears of each piece."""
+    async def _frame(self, size_bytes: int, goes_on: Callable[[], None]) -> bytes:
+        """What so many bytes behind a length are; `goes_on` hears of each piece of a long one."""
+        if size_bytes <= PIECE_BYTES:
+            return await self._reader.readexactly(size_bytes)
         pieces: list[bytes] = []
         while size_bytes:
-            goes_on()
             pieces.append(await self._reader.readexactly(min(size_bytes, PIECE_BYTES)))
             size_bytes -= len(pieces[-1])
+            goes_on()
         return b"".join(pieces)
 
     def close(self) -> None:

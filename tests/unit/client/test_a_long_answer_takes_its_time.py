@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from muster.client import broker_connection
 from muster.client.broker_connection import PIECE_BYTES, BrokerConnection, BrokerUnavailable
 from muster.client.broker_questions import Wanted, ask_fetch, read_fetch
 from muster.kafkawire.api_table import ApiKey, build, encode_reply, part, response_class
@@ -109,3 +110,18 @@ async def test_a_broker_that_said_that_it_will_not_listen_for_a_while_is_waited_
     async with connected(speak) as connection:
         await connection.ask(ASKED, PATIENCE_S)
         assert (await connection.ask(ASKED, PAUSE_S)).error_code == 0
+
+
+async def test_a_broker_that_wants_to_hear_nothing_for_days_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_connection, "MUTED_MAX_S", 0.1)
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hear(reader)
+        writer.write(answer(1, throttled_s=2_000_000))
+        await hear(reader)
+
+    async with connected(speak) as connection:
+        await connection.ask(ASKED, PATIENCE_S)
+        async with asyncio.timeout(10):
+            with pytest.raises(BrokerUnavailable, match="no answer in time"):
+                await connection.ask(ASKED, 0.1)
