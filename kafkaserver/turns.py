@@ -25,31 +25,25 @@ class Turns(Generic[One]):
         self._serve = serve
         self._round_s = round_s
         self._ends_at = 0.0
-        """When nobody more is served in this round; 0: nobody was yet."""
+        """When the loop has to go round before anybody is served."""
         self._waiting: dict[One, None] = {}
 
     def has(self, one: One) -> bool:
-        """Whether it may be served now; else it is served in its turn."""
-        now = self._loop.time()
-        if not self._ends_at:
-            self._begin(now)
-        elif now >= self._ends_at:
-            self._waiting[one] = None
-            return False
-        return True
+        """Whether it may be served now; else it is served in its turn.
 
-    def _begin(self, now: float) -> None:
-        self._ends_at = now + self._round_s
-        # Called in the next round, before whatever can be read in that.
-        self._loop.call_soon(self._next_round)
-
-    def _next_round(self) -> None:
-        self._ends_at = 0.0
+        To learn of each round of the loop would cost one more, for each request of somebody who speaks alone.
+        So what is counted are times of so many milliseconds, and between two of them the loop goes round.
+        """
+        if self._loop.time() < self._ends_at:
+            return True
         if not self._waiting:
-            return
-        self._begin(self._loop.time())
-        # The first that has waited uses the round up for itself, if need be.
-        ends_at, self._ends_at = self._ends_at, float("inf")
+            self._loop.call_soon(self._serve_those_who_wait)
+        self._waiting[one] = None
+        return False
+
+    def _serve_those_who_wait(self) -> None:
+        """In the next round, before whatever can be read in that."""
+        ends_at, self._ends_at = self._loop.time() + self._round_s, float("inf")
         while self._waiting:
             one = next(iter(self._waiting))
             del self._waiting[one]
@@ -57,3 +51,5 @@ class Turns(Generic[One]):
             if self._loop.time() >= ends_at:
                 break
         self._ends_at = ends_at
+        if self._waiting:
+            self._loop.call_soon(self._serve_those_who_wait)
