@@ -179,9 +179,11 @@ class Reference:
     # -- operators --------------------------------------------------------------------------
 
     def take_out(self, name: str, client: str, quarantine_ms: int) -> None:
-        """An operator removes a member, and keeps whoever bears its name out for a time; all dynamic members
-        are of one `client`, and several of them are not told apart.
+        """An operator removes a member, named by its id or its instance, and keeps whoever bears its name out
+        for a time; all dynamic members are of one `client`, and several of them are not told apart.
         """
+        if name not in self.members:
+            name = self.holder(name) or name
         one = self.members.get(name)
         dynamic = sum(other.instance is None for other in self.members.values())
         if not self.exists or (one is None and not quarantine_ms):
