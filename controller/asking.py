@@ -34,8 +34,11 @@ from runtime.work_table import AnsweredRow
 ANSWERED: Final = "answered"
 """The wake name after a turn in which requests were answered."""
 
-MOST_STORED_AT_ONCE: Final = 1_000
-"""Wishes of a node that its database has not taken yet: it keeps what it was asked, also for who gave up."""
+MOST_STORED_AT_ONCE: Final = 500
+"""Wishes of a node that its database has not taken yet: it keeps what it was asked, also for who gave up.
+
+They fill half of what may wait there (runtime.side.MOST_WAITING): what is withdrawn finds room behind them.
+"""
 
 WITHDRAWN_TRIES, WITHDRAWN_AGAIN_S = 60, 1.0
 """What nobody waits for is withdrawn once a second, for as long as a database takes to come back."""
@@ -247,7 +250,12 @@ class Asking:
             async with asyncio.timeout_at(until):
                 found = await answered
         except TimeoutError:
-            found = await self._withdrawn(request_id)
+            try:
+                found = await self._withdrawn(request_id)
+            except (NoAnswer, asyncio.CancelledError):
+                # The connection was lost, or had no room: what waits yet would be carried out an hour later.
+                self._withdraw_soon(request_id)
+                raise
         except asyncio.CancelledError:
             self._withdraw_soon(request_id)
             raise

@@ -344,6 +344,30 @@ async def test_what_may_be_committed_on_a_connection_that_is_lost_is_withdrawn(
     asker.stop()
 
 
+async def test_what_cannot_be_withdrawn_when_its_time_is_over_is_withdrawn_when_it_can(
+    connection: LaneConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many questions wait for the database as may, or it is away: it would go on, and delete the topic."""
+    node, refused = StandingStill(connection), 0
+    asker = Asking(node)  # type: ignore[arg-type]
+    monkeypatch.setattr(asking, "WITHDRAWN_AGAIN_S", 0.0)
+
+    async def query(function: Callable[[Any], Any]) -> Any:
+        nonlocal refused
+        if asker._waiting and refused < 5:
+            refused += 1
+            raise ConnectionLost("a thousand questions wait for the database already")
+        return PostgresLink(connection).transaction(function)
+
+    node.query = query  # type: ignore[method-assign]
+    with pytest.raises(NoAnswer, match="a thousand questions"):
+        await asker.ask(DELETED, "mira", "we test", 0.05)
+    async with asyncio.timeout(10):
+        while Owner(connection).waiting():
+            await asyncio.sleep(0)
+    asker.stop()
+
+
 async def test_only_so_many_wait_for_a_database_that_stands_still(
     connection: LaneConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,18 +1,23 @@
 """While the database stands still, clients who ask and go again leave one question with it, not one each."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from controller.asking import Asking, NoAnswer
 from gateway.administration import NodeController
 from gateway.cluster import ClusterOfNode
 from gateway.known_configs import ConfigsOfNode
 from gateway.shared_reads import InTurn, SharedRead
 from kafkaserver.admin.asking import ControllerUnreachable
-from muster.messages.link.from_broker import ListReassignments
+from muster.messages.link.from_broker import DeleteTopics, ListReassignments, NamedTopic
+from runtime import side as sides
+from runtime.memory import MemoryDatabase
 from runtime.ports import ConnectionLost
+from runtime.side import SideLink
 from tests.unit.coordinator.shards import Node
 
 STRANGERS = 20
@@ -53,6 +58,31 @@ async def test_who_asks_for_configs_waits_outside_of_the_queue() -> None:
     with pytest.raises(ControllerUnreachable):
         await configs.look({"orders"}, ())
     assert len(node.asked) == 2, "and no question of those who are gone"
+
+
+async def test_wishes_leave_room_behind_them_for_whatever_else_a_node_asks() -> None:
+    """Its tokens above all, and the withdrawal of those wishes."""
+    goes_on = threading.Event()
+    side = SideLink(MemoryDatabase(["controller"]), lambda: "a-run", "queries")
+
+    class Beside(Node):
+        async def query(self, function: Callable[[Any], Any]) -> Any:
+            return await side.query(function)
+
+    asker = Asking(Beside())
+    try:
+        held = asyncio.create_task(side.query(lambda connection: goes_on.wait(10)))
+        for _ in range(sides.MOST_WAITING + STRANGERS):
+            with pytest.raises(NoAnswer):
+                await asker.ask(DeleteTopics(topics=(NamedTopic(name="orders"),)), "mira", "we test", 0)
+        tokens = asyncio.create_task(side.query(lambda connection: "tokens"))
+        await asyncio.sleep(0)
+        goes_on.set()
+        assert await tokens == "tokens" and await held
+    finally:
+        goes_on.set()
+        asker.stop()
+        side.stop()
 
 
 async def test_who_asks_for_moves_shares_one_question() -> None:
