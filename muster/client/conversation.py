@@ -181,6 +181,7 @@ class Conversation:
             await work
         except* ConsumerError as problems:
             self.failure = self.failure or _first(problems)
+            self.ownership.has_failed = True
             self.processing.close()
             self.standby.close()
             self.leave(failed=True)

@@ -26,6 +26,7 @@ class Ownership:
 
     `begin` starts a task of the consumer, `obey` carries out what the session answers; `session` gives the
     present one. `streams_changed` is set when the member was told of a stream that it did not have.
+    `has_failed`: what ends from now on is lost, and the listener hears that.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Ownership:
     ) -> None:
         self.streams: set[Stream] = set()
         self.streams_changed = asyncio.Event()
+        self.has_failed = False
         self._session = session
         self._fetching = fetching
         self._processing = processing
@@ -143,7 +145,9 @@ class Ownership:
         """A record that the application holds is waited for, so that nobody else consumes it meanwhile."""
         await self._processing.wait_until_free(tenures, self._a_third_s)
         if self._listening.listens:
-            await self._tell_revoked(tenures, lambda: (session, answer) not in self._ending)
+            await self._tell_revoked(
+                tenures, lambda: self.has_failed or (session, answer) not in self._ending
+            )
         with self._fetching.guard:
             del self._ending[session, answer]
             _tell_positions(session, tenures)

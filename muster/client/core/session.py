@@ -276,9 +276,9 @@ class MemberSession:
         return [self._end_and_answer(None, frozenset(self.fetching))]
 
     def abandon(self, now: Instant) -> list[Directive]:
-        """Leave at once what is fetched, with nothing committed that is not yet: it comes again."""
+        """Leave, with nothing committed by itself that is not yet: it comes again."""
         self.wishes = replace(self.wishes, auto_commit=False)
-        return [*self._end(self.fetching), *self.leave(now)]
+        return self.leave(now)
 
     # -- frames -----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster import Consumer, ListenerFailed, PartitionsLost, RebalanceListener, State
+from muster import Consumer, ListenerFailed, PartitionsLost, RebalanceListener, Record, State
 from muster.client.listening import Places
 from muster.messages.member import LeaveRequest, StopFetcherResponse
 from tests.unit.client.stage import Stage, cancelled, places, quiet, staged, take, until
@@ -180,6 +180,40 @@ async def test_a_consumer_that_fails_leaves_and_commits_nothing_by_itself(stage:
         with pytest.raises(ListenerFailed):
             await take(consumer, 1)
     assert stage.coordinator.committed == {}
+
+
+@pytest.mark.parametrize("commits", [False, True])
+async def test_when_the_consumer_fails_nobody_else_gets_what_a_handler_still_has(
+    stage: Stage, commits: bool
+) -> None:
+    class Broken(Diary):
+        async def on_assigned(self, partitions: Places) -> None:
+            await super().on_assigned(partitions)
+            if len(self.heard) > 1:
+                raise RuntimeError("disk full")
+
+    works, goes_on = asyncio.Event(), asyncio.Event()
+    diary = Broken()
+    async with stage.consumer(listener=diary) as consumer:
+
+        async def handle(_: Record) -> None:
+            works.set()
+            await goes_on.wait()
+            if commits:
+                await consumer.commit()
+
+        running = asyncio.create_task(consumer.run(handle))
+        await works.wait()
+        await stage.coordinator.start(places(0, 1, 2))
+        await until(lambda: consumer.state is State.FAILED and not consumer.assignment)
+        await stage.coordinator.ping()
+        assert not any(isinstance(one, LeaveRequest) for one in stage.coordinator.heard)
+        goes_on.set()
+        await stage.coordinator.hears(LeaveRequest)
+        with pytest.raises(ListenerFailed):
+            await running
+    assert diary.heard[-1] == ("lost", {0, 1, 2})
+    assert sum(stage.coordinator.committed.values()) == commits
 
 
 async def test_a_listener_cannot_close_its_consumer(stage: Stage) -> None:
