@@ -42,3 +42,22 @@ async def test_a_read_that_was_under_way_does_not_bring_it_back() -> None:
     assert not await service.admits(3, SECRET)
     for link in links.values():
         link.hang_up("the end")
+
+
+async def test_while_the_database_stands_still_strangers_leave_one_read_with_it() -> None:
+    here = SlowRead()
+    here.may_end.set()
+    service, links, _ = await linked(here)
+    here.may_end.clear()
+    before = here.reads
+    strangers = []
+    for _ in range(5):
+        here.time = type(here.time)(here.time + 60_000)
+        strangers.append(asyncio.create_task(service.admits(3, "another")))
+        await asyncio.sleep(0)
+    assert here.reads == before + 1
+    here.may_end.set()
+    assert await asyncio.gather(*strangers) == [False] * 5
+    assert await service.admits(3, SECRET)
+    for link in links.values():
+        link.hang_up("the end")
