@@ -112,7 +112,11 @@ def _altered(
     known = draft.quota(key)
     version = 0 if known is None else known.version
     if expected_version not in (None, version):
-        text = f"this quota is of version {version}, not {expected_version}"
+        text = f"the quota is of version {version} now, and was to be changed as of {expected_version}"
+        if known is None:
+            text = "there is no such quota any more"
+        elif expected_version == 0:
+            text = "there is a quota for it already"
         raise _Refused(ErrorCode.INVALID_UPDATE_VERSION, text)
     before = known or QuotaRow(*key)
     # A key that is not set may be removed, whatever it is called: it is not there afterwards.

@@ -149,6 +149,12 @@ def test_who_saw_another_version_is_refused() -> None:
     assert errors(cluster, wish((ANN, other), expected_version=0)) == [ErrorCode.INVALID_UPDATE_VERSION]
     version = cluster.state.rows.quotas["ann", None].version
     assert errors(cluster, wish((ANN, other), expected_version=version)) == [ErrorCode.NONE]
+    [stale, first] = (results(cluster, wish((ANN, (RATE,)), expected_version=one)) for one in (version, 0))
+    assert stale.results[0].text.endswith(f"now, and was to be changed as of {version}")
+    assert first.results[0].text == "there is a quota for it already"
+    assert errors(cluster, wish((ANN, (QuotaOperation("producer_byte_rate", None),)))) == [ErrorCode.NONE]
+    [gone] = results(cluster, wish((ANN, (RATE,)), expected_version=version)).results
+    assert gone.text == "there is no such quota any more"
 
 
 def test_filters_mean_what_kafkas_mean() -> None:
