@@ -44,12 +44,14 @@ class Turns(Generic[One]):
     def _serve_those_who_wait(self) -> None:
         """In the next round, before whatever can be read in that."""
         ends_at, self._ends_at = self._loop.time() + self._round_s, float("inf")
-        while self._waiting:
-            one = next(iter(self._waiting))
-            del self._waiting[one]
-            self._serve(one)
-            if self._loop.time() >= ends_at:
-                break
-        self._ends_at = ends_at
-        if self._waiting:
-            self._loop.call_soon(self._serve_those_who_wait)
+        try:
+            while self._waiting:
+                one = next(iter(self._waiting))
+                del self._waiting[one]
+                self._serve(one)
+                if self._loop.time() >= ends_at:
+                    break
+        finally:
+            self._ends_at = ends_at
+            if self._waiting:
+                self._loop.call_soon(self._serve_those_who_wait)

@@ -76,3 +76,20 @@ async def test_within_their_time_all_are_served_and_at_once() -> None:
     await asyncio.sleep(0)
     assert served_now == ["ann", "ben", "cleo"]
     assert turns.has("dan") and turns.has("ann")
+
+
+async def test_whoever_cannot_be_served_keeps_nobody_waiting() -> None:
+    served_now: list[str] = []
+    loop, mistakes = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _, context: mistakes.append(context["exception"]))
+
+    def serve(one: str) -> None:
+        if one == "ann":
+            raise ValueError("our own mistake")
+        served_now.append(one)
+
+    turns: Turns[str] = Turns(loop, serve, round_s=0.0)
+    assert not any(turns.has(one) for one in ("ann", "ben"))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert (len(mistakes), served_now, turns.has("cleo")) == (1, ["ben"], False)
