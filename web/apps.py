@@ -1,6 +1,7 @@
 """This room registers the app `web`: the process that serves pages, REST and live updates."""
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.db.backends.signals import connection_created
 
 
@@ -11,4 +12,7 @@ class WebConfig(AppConfig):
     def ready(self) -> None:
         from runtime import database_clock
 
+        if settings.PROCESS_ROLE in {"node", "worker"}:
+            # A node hears it with its tokens; a worker connects for each task, and tells nobody an age.
+            return
         connection_created.connect(database_clock.hear, dispatch_uid="database_clock")
