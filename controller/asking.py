@@ -25,7 +25,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
 from muster.messages.link.from_broker import Wish
 from muster.messages.link.to_broker import WishAnswer
-from runtime import asking, requests
+from runtime import asking, requests, side
 from runtime.models import WorkItem
 from runtime.ports import CONTROLLER_LANE, DUE, EVERYTHING, Connection, ConnectionLost, NodeContext
 from runtime.requests import NewRequest, TooManyOpen
@@ -34,10 +34,10 @@ from runtime.work_table import AnsweredRow
 ANSWERED: Final = "answered"
 """The wake name after a turn in which requests were answered."""
 
-MOST_STORED_AT_ONCE: Final = 500
+MOST_STORED_AT_ONCE: Final = side.MOST_WAITING // 2
 """Wishes of a node that its database has not taken yet: it keeps what it was asked, also for who gave up.
 
-They fill half of what may wait there (runtime.side.MOST_WAITING): what is withdrawn finds room behind them.
+They fill half of what may wait there: what is withdrawn finds room behind them.
 """
 
 WITHDRAWN_TRIES, WITHDRAWN_AGAIN_S = 60, 1.0
