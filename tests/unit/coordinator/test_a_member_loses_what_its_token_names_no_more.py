@@ -38,10 +38,15 @@ class Node(shards.Node):
 async def _send(message: dict[str, Any]) -> None: ...
 
 
-def _door(node: Node, service: ShardService) -> tuple[ConsumerDoor, MemberConnection]:
-    door = ConsumerDoor(node, {shard_lane(service.shard): service})
+def _admitted(door: ConsumerDoor) -> MemberConnection:
     connection = door.admit({b"authorization": b"Bearer x"}, "127.0.0.1", _send, lambda _: True)
     assert isinstance(connection, MemberConnection)
+    return connection
+
+
+def _door(node: Node, service: ShardService) -> tuple[ConsumerDoor, MemberConnection]:
+    door = ConsumerDoor(node, {shard_lane(service.shard): service})
+    connection = _admitted(door)
     door.register(connection, registering(KEY, "ann", "orders", "clicks"))
     return door, connection
 
@@ -89,8 +94,7 @@ async def test_whoever_has_not_registered_yet_goes_with_its_token() -> None:
     async with Shards() as held:
         service, node = await held.serve(KEY), Node()
         door = ConsumerDoor(node, {shard_lane(service.shard): service})
-        connection = door.admit({b"authorization": b"Bearer x"}, "127.0.0.1", _send, lambda _: True)
-        assert isinstance(connection, MemberConnection)
+        connection = _admitted(door)
         node.kafka_callers = ("another",)
         door.tick()
         assert not connection.closing
@@ -104,15 +108,12 @@ async def test_many_are_looked_at_one_portion_after_the_other() -> None:
     async with Shards() as held:
         service, node = await held.serve(KEY), Node()
         door = ConsumerDoor(node, {shard_lane(service.shard): service})
-        many = [
-            door.admit({b"authorization": b"Bearer x"}, "127.0.0.1", _send, lambda _: True)
-            for _ in range(3 * LOOKED_AT_TOGETHER)
-        ]
+        many = [_admitted(door) for _ in range(3 * LOOKED_AT_TOGETHER)]
         node.token_lives, node.kafka_callers = False, ("first",)
         closed = []
         for _ in range(3):
             door.tick()
-            closed.append(sum(isinstance(one, MemberConnection) and one.closing for one in many))
+            closed.append(sum(one.closing for one in many))
         assert closed == [LOOKED_AT_TOGETHER, 2 * LOOKED_AT_TOGETHER, 3 * LOOKED_AT_TOGETHER]
 
 
@@ -120,16 +121,13 @@ async def test_the_last_has_its_turn_though_tokens_are_made_at_each_tick() -> No
     async with Shards() as held:
         service, node = await held.serve(KEY), Node()
         door = ConsumerDoor(node, {shard_lane(service.shard): service})
-        many = [
-            door.admit({b"authorization": b"Bearer x"}, "127.0.0.1", _send, lambda _: True)
-            for _ in range(3 * LOOKED_AT_TOGETHER)
-        ]
+        many = [_admitted(door) for _ in range(3 * LOOKED_AT_TOGETHER)]
         for number in range(2):
             node.kafka_callers = (number,)
             door.tick()
         node.token_lives, node.kafka_callers = False, ("another",)
         door.tick()
-        assert isinstance(many[-1], MemberConnection) and many[-1].closing
+        assert many[-1].closing
 
 
 def test_the_journal_says_why() -> None:
