@@ -42,7 +42,10 @@ REFRESH_MS: Final = 5_000
 """How often the rows are read although nothing woke us: a wake-up may be lost."""
 
 CATCH_UP_S: Final = 3.0
-"""So long an answer waits at most for what others may tell already: in a quiet hour it is a millisecond."""
+"""So long a group's leader waits at most for what others may tell already: in a quiet hour a millisecond."""
+
+LOOKED_FOR_S: Final = 0.3
+"""So long anybody else, who asks for a topic that is not known."""
 
 
 class ClusterOfNode:
@@ -106,6 +109,12 @@ class ClusterOfNode:
         if not self._looked_again:
             self._looked_again = True
             self._refresh()
+
+    async def look_for_topics(self) -> None:
+        """As `catch_up`, in `LOOKED_FOR_S` at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOKED_FOR_S):
+                await self.catch_up()
 
     async def catch_up(self) -> bool:
         """True as soon as everything is known that was decided until now; False if the database does not tell

@@ -113,21 +113,26 @@ class NodeListener:
         """A member joins anew for partitions that a broker told of, which this node may not have read of yet:
         a leader that then asks here is told no less: nothing would make it look again (librdkafka).
         If nobody can say whether it is less, what it assigns does not count: it joins again, and asks again.
+
+        Nor does anybody hear that there is no topic which another door was just asked to make: kafkajs takes
+        that for an answer.
         """
+        cluster = self._cluster
 
         async def catch_up(session: KafkaSession) -> None:
-            session.was_told_less = not await self._cluster.catch_up()
+            session.was_told_less = not await cluster.catch_up()
 
-        def newer(reply: Reply) -> CatchUp | None:
+        def newer(reply: Reply, misses_a_topic: bool) -> CatchUp | None:
             session: KafkaSession = reply.session
             must, session.must_catch_up = session.must_catch_up, False
-            return partial(catch_up, session) if must else None
+            if must:
+                return partial(catch_up, session)
+            return cluster.look_for_topics if misses_a_topic else None
 
         def finds_nodes(reply: Reply) -> bool:
             session: KafkaSession = reply.session
             return session.client.finds_nodes_itself
 
-        cluster = self._cluster
         return MetadataHandler(cluster.view, self._later, cluster.missed, newer, finds_nodes).handle
 
     @property

@@ -64,10 +64,11 @@ class MetadataHandler:
         view: Callable[[], MetadataView],
         later: Later,
         missed: MissedBrokers | None = None,
-        newer: Callable[[Reply], CatchUp | None] = lambda _: None,
+        newer: Callable[[Reply, bool], CatchUp | None] = lambda reply, misses: None,
         finds_nodes: Callable[[Reply], bool] = lambda _: False,
     ) -> None:
-        """`newer`: what this answer waits for to tell of a newer view; None: the view is new enough.
+        """`newer`: what this answer waits for to tell of a newer view, given whether it misses a topic
+        (`MetadataAnswer.misses_a_topic`); None: the view is new enough.
         `finds_nodes`: whether who asks for topics by name needs no list of nodes (clients).
         """
         self._view = view
@@ -87,7 +88,7 @@ class MetadataHandler:
         answer.lists_nodes = not (answer.is_by_name and self._finds_nodes(reply))
         may_wait = self._missed.may_wait and answer.size <= LOOKED_THROUGH
         waits = may_wait and (self._is_too_early(answer) or self._is_again(answer, reply))
-        newer = self._newer(reply)
+        newer = self._newer(reply, answer.misses_a_topic)
         if waits or newer is not None or answer.size > AT_ONCE:
             self._later.start(reply, self._beside(answer, reply, newer, waits=waits), answer.size)
         else:
@@ -180,6 +181,15 @@ class MetadataAnswer:
     def is_by_name(self) -> bool:
         """True if topics were named: who asks for all of them, or for none, looks at the cluster."""
         return bool(self._asked)
+
+    @property
+    def misses_a_topic(self) -> bool:
+        """True if a topic is asked for that there may be by now, and that the caller may see."""
+        return any(self._found(asked) is None and self._may_be(asked) for asked in self._asked or ())
+
+    def _may_be(self, asked: Any) -> bool:
+        name, topic_id = asked.name, getattr(asked, "topic_id", None)
+        return bool(topic_id) or (name is not None and self._may_see(name) and can_name_a_topic(name))
 
     def is_led_by(self, brokers: Iterable[int]) -> bool:
         """True if one of these, alive as far as is known, would be named as a leader."""

@@ -163,6 +163,17 @@ class DoorNode(Node):
         self.learnt = (cluster_id, brokers, [*topics, KnownTopic(name, topic_id, 1)], [*partitions, one])
         self.metadata_version += 1
 
+    def adds_a_partition(self, name: str) -> None:
+        """Somebody has added a partition to a topic."""
+        cluster_id, brokers, topics, partitions = self.learnt
+        topic = next(one for one in topics if one.name == name)
+        number = topic.partition_count
+        grown = KnownTopic(name, topic.topic_id, number + 1)
+        one = KnownPartition(topic.topic_id, number, (1,), 1, 1, (1,), 2)
+        others = [one for one in topics if one is not topic]
+        self.learnt = (cluster_id, brokers, [*others, grown], [*partitions, one])
+        self.metadata_version += 1
+
     def loses(self, name: str) -> None:
         """Somebody has deleted a topic."""
         cluster_id, brokers, topics, partitions = self.learnt

@@ -16,7 +16,10 @@ async function eventually(condition) {
 
 async function partitions(count) {
   return eventually(async () => {
-    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+    const { topics } = await admin.fetchTopicMetadata({ topics: [topic] }).catch((problem) => {
+      if (problem.type === "UNKNOWN_TOPIC_OR_PARTITION") return { topics: [{ partitions: [] }] };
+      throw problem;
+    });
     const found = topics[0].partitions.sort((a, b) => a.partitionId - b.partitionId);
     return found.length === count ? found : undefined;
   });
