@@ -16,6 +16,8 @@ CLUSTER: Final = f"{TOOLS}.ClusterTool"
 API_VERSIONS: Final = f"{TOOLS}.BrokerApiVersionsCommand"
 FEATURES: Final = f"{TOOLS}.FeatureCommand"
 DELETE_RECORDS: Final = f"{TOOLS}.DeleteRecordsCommand"
+GROUPS_PATIENCE_MS: Final = 120_000
+"""kafka-consumer-groups.sh waits for five seconds unless told otherwise: thousands of groups take longer."""
 
 
 class Said(NamedTuple):
@@ -67,7 +69,8 @@ class Tools:
 
     def groups(self, *words: Any) -> Said:
         """kafka-consumer-groups.sh."""
-        return self._ask(GROUPS, "--bootstrap-server", self.bootstrap, *words)
+        asked = (GROUPS, "--bootstrap-server", self.bootstrap, "--timeout", GROUPS_PATIENCE_MS)
+        return self._ask(*asked, *words)
 
     def every_group(self, *words: Any) -> Said:
         """kafka-groups.sh."""

@@ -14,7 +14,11 @@ from tests.integration.replication.cluster import Cluster
 __all__ = ["cluster", "page", "web"]
 
 MEGABYTES = 25
-"""In each partition that moves: at 1 MB/s a broker some looks long."""
+"""In each partition that moves."""
+
+SLOW = "0.1"
+"""Megabytes a second: moves take some minutes, however slow the browser is, and producers write more though
+they are hardly given a processor."""
 
 
 def looks(page: Page) -> None:
@@ -28,7 +32,9 @@ def looks(page: Page) -> None:
 
 
 def produce(cluster: Cluster, partitions: list[int]) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    # In small batches: the slow copies of large ones would begin late.
+    configs = {"bootstrap.servers": cluster.bootstrap, "log_level": 0, "batch.num.messages": 1}
+    producer = Producer(configs)
     for number in partitions:
         for _ in range(MEGABYTES * 10):
             producer.produce("gates", bytes(100_000), partition=number)
@@ -37,11 +43,11 @@ def produce(cluster: Cluster, partitions: list[int]) -> None:
 
 @contextmanager
 def producing(cluster: Cluster, number: int) -> Iterator[None]:
-    """More than a megabyte a second to one partition."""
+    """Half a megabyte a second to one partition."""
     producer, over = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0}), threading.Event()
 
     def run() -> None:
-        while not over.wait(0.02):
+        while not over.wait(0.1):
             producer.produce("gates", bytes(60_000), partition=number)
             producer.poll(0)
 
@@ -76,7 +82,7 @@ def test_a_plan_that_is_too_slow_is_seen_mended_and_ends(page: Page, cluster: Cl
     produce(cluster, moved)
     said = f"SELECT count(*) FROM partition_progress WHERE size_bytes > {MEGABYTES * 1_000_000}"
     cluster.await_true(lambda: cluster.query(said) == [(len(moved),)], "leaders say how large they are")
-    drain(page, "1")
+    drain(page, SLOW)
     progress = page.locator("#progress")
     # An end is told while it moves; the average stays.
     progress.get_by_text("about").wait_for()
@@ -120,7 +126,7 @@ def test_a_plan_is_cancelled_with_its_moves_and_says_how_far_they_were(page: Pag
     cluster.create_topic("gates", 6, replicas=1)
     moved = [number for number, row in cluster.partitions("gates").items() if 3 in row["assigned"]]
     produce(cluster, moved)
-    drain(page, "1")
+    drain(page, SLOW)
     page.locator("#progress").get_by_text("B/s on average").wait_for()
     # The plan's average is told from the first that copies on.
     held = "SELECT count(DISTINCT move_id) FROM arrival WHERE held_bytes > 0"

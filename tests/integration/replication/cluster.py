@@ -162,6 +162,18 @@ class Cluster(ControlPlane):
         line = f"muster_broker_metadata_version {version}\n"
         return all(line in self.probe(broker_id, "metrics")[1] for broker_id in brokers)
 
+    def await_missed(self, *gone: int) -> None:
+        """Return when these are fenced, and whoever lives tells clients so.
+
+        A client that was told of the dead by somebody who had not heard yet may ask them for minutes.
+        """
+
+        def missed() -> bool:
+            living = self.live_brokers()
+            return living.isdisjoint(gone) and self.newest_version_is_applied(living)
+
+        self.await_true(missed, f"all others miss {gone}")
+
     def live_brokers(self) -> set[int]:
         return {int(str(row[0])) for row in self.query("SELECT broker_id FROM broker WHERE NOT fenced")}
 

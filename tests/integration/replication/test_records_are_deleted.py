@@ -31,6 +31,7 @@ def test_deleted_records_stay_deleted_past_a_kill_and_a_change_of_leader(cluster
     leader = cluster.leader_of("orders")
     cluster.brokers[leader].kill()
     cluster.await_true(lambda: cluster.leaders("orders")[0] not in (leader, -1), "another leads")
+    cluster.await_missed(leader)
     assert watermarks(cluster, "orders") == (below, RECORDS)
     assert delete(cluster, "orders", below + 100) == below + 100, "nobody waits for a dead replica"
 
