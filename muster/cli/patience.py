@@ -14,16 +14,20 @@ class Patience:
 
     def __init__(self) -> None:
         self._stream: Any = None
+        self._is_over = threading.Event()
 
     def note(self, event: str, told: dict[str, Any]) -> None:
         """Keep the newest connection; what httpx calls with all that it does (its extension `trace`)."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._stream = told["return_value"]
+            if self._is_over.is_set():
+                # Nobody else ends one that was made behind the end.
+                self._hang_up()
 
     @contextmanager
     def within(self, timeout_s: float) -> Iterator[None]:
         """Raise httpx.ReadTimeout when it took longer."""
-        is_over = threading.Event()
+        is_over = self._is_over = threading.Event()
 
         def end() -> None:
             is_over.set()
