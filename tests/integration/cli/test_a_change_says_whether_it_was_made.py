@@ -206,7 +206,7 @@ def test_who_is_left_behind_a_proposal_that_is_to_be_carried_out_is_told_how_to_
     gone = http("502 Bad", b"<html>", "Content-Type: text/html")
     words = ("brokers", "fill", "1", "--yes", "--reason", "tried", "--idempotency-key", "k-1")
     with stranger(in_turn(answered({}), proposed, draft, gone)) as url:
-        ended = nobody(*words, "--timeout", "0.2", "--url", url)
+        ended = nobody(*words, "--url", url)
     assert ended.code == ExitCode.UNREACHABLE, ended.err
     assert "The same command with --idempotency-key k-1 goes on where it ended." in ended.err
 

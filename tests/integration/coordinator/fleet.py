@@ -135,6 +135,10 @@ class Fleet:
         lost = {number: offset for number, offset in durable.items() if committed.get(number, -1) < offset}
         return f"acknowledged {lost}, stored {committed}" if lost else ""
 
+    def is_shared(self, each: int) -> bool:
+        """Whether every member fetches so many."""
+        return all(len(member.fetches()) == each for member in self.members.values())
+
     def begun(self, consumer_ids: Collection[str] | None = None) -> int:
         """How many tenures these members have begun so far."""
         wanted = self.members if consumer_ids is None else consumer_ids
