@@ -62,8 +62,14 @@ SETTINGS = {
     "log_min_duration_statement": "1000",
     "client_connection_check_interval": "1000",
 }
-# A test's data is thrown away; a killed process loses nothing by this, only a killed machine would.
-THROW_AWAY_SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
+# A test's data is thrown away; a killed process loses nothing by this, only a killed machine would. And what
+# PostgreSQL does by itself once a minute would be in a test's database, and its plans, or not, by chance.
+THROW_AWAY_SETTINGS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_wal_size": "256MB",
+    "autovacuum": "off",
+}
 
 
 class Postgres(Embedded):
