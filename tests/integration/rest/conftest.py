@@ -46,6 +46,12 @@ def forget_standing() -> None:
     standing.forget()
 
 
+@pytest.fixture(autouse=True)
+def nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No controller runs here: whoever asks one need not wait to hear that it does not answer."""
+    monkeypatch.setattr("runtime.asking.WAIT_S", 0.0)
+
+
 @pytest.fixture
 def viewer(db: None) -> Caller:
     """A program that may view."""
