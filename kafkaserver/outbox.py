@@ -46,13 +46,21 @@ class FileEnded(Exception):
 class Outbox:
     """An ordered queue of pieces for one non-blocking socket."""
 
-    __slots__ = ("_pieces", "in_memory_bytes", "waiting_bytes")
+    __slots__ = ("_pieces", "counted_bytes", "in_memory_bytes", "waiting_bytes")
 
     def __init__(self) -> None:
         self._pieces: deque[Piece] = deque()
         self.waiting_bytes = 0
         self.in_memory_bytes = 0
         """Of the bytes that wait, those that are no region of a file."""
+        self.counted_bytes = 0
+        """So many of these has the door counted."""
+
+    def uncounted_bytes(self) -> int:
+        """How many more there are, or fewer, than the door has counted; it counts them now."""
+        more = self.in_memory_bytes - self.counted_bytes
+        self.counted_bytes += more
+        return more
 
     def put(self, pieces: Iterable[Piece]) -> None:
         """Queue `pieces` behind what waits."""

@@ -9,10 +9,12 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 import structlog
 
+from kafkaserver.callers import KafkaCaller
 from kafkaserver.limits import ServerCounters, ServerLimits
 from kafkaserver.neighbours import Neighbours
 from kafkaserver.replies import Gate, Handler, Session
@@ -82,6 +84,8 @@ class KafkaServer:
             max(self.limits.connections // 2, 1), self.limits.strangers_of_one_address
         )
         self._neighbours: Neighbours[Connection] = Neighbours(self.limits.connections_of_one_address)
+        self._admissions: dict[Connection, asyncio.TimerHandle] = {}
+        """Ends a connection unless its peer has said by then who it is."""
         self._said_of_strangers_at = float("-inf")
         self._said_of_neighbours_at = float("-inf")
         self._said_of_frames_at = float("-inf")
@@ -120,7 +124,7 @@ class KafkaServer:
         Until `accept` clients are refused at once, so that they ask another broker. Raises OSError.
         """
         self.loop = asyncio.get_running_loop()
-        self.turns = Turns(self.loop, lambda connection: connection.read_if_it_may())
+        self.turns = Turns(self.loop, Connection.take_turn, attrgetter("whose"))
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -178,8 +182,10 @@ class KafkaServer:
                 connection = ShortRequests(self, behind, peer, gate, session)
             if gate is not None:
                 within_s = self.limits.admission_ms / 1000
-                connection.admission = self.loop.call_later(within_s, connection.close_unless_admitted)
+                late = self.loop.call_later(within_s, connection.close_unless_admitted)
+                self._admissions[connection] = late
                 self._take_in(connection, network)
+            connection.whose = network
             self._connections.add(connection)
             self._neighbours.enter(connection, network)
             self.counters.accepted += 1
@@ -244,7 +250,16 @@ class KafkaServer:
 
     def admitted(self, connection: Connection) -> None:
         """It has said who it is."""
+        self._is_no_stranger(connection)
+        if isinstance(connection.identity, KafkaCaller):
+            connection.whose = connection.identity.principal
+
+    def _is_no_stranger(self, connection: Connection) -> None:
+        """The timer would hold on to all that the connection holds."""
         self._strangers.leave(connection)
+        admission = self._admissions.pop(connection, None)
+        if admission is not None:
+            admission.cancel()
 
     def _rest_from_accepting(self, error: OSError) -> None:
         """Whoever knocks stays in the backlog; said once for each time that it begins."""
@@ -344,7 +359,7 @@ class KafkaServer:
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""
         self._connections.discard(connection)
-        self._strangers.leave(connection)
+        self._is_no_stranger(connection)
         self._neighbours.leave(connection)
         if self._last_answered is connection:
             self._last_answered = None

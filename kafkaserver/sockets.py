@@ -41,7 +41,6 @@ class Connection:
 
     __slots__ = (
         "_buffer",
-        "_counted_answers_bytes",
         "_filled",
         "_gate",
         "_in_read_event",
@@ -56,12 +55,12 @@ class Connection:
         "_tls",
         "_wanted",
         "_writing",
-        "admission",
         "identity",
         "is_closed",
         "peer",
         "session",
         "was_active",
+        "whose",
     )
 
     def __init__(
@@ -73,16 +72,16 @@ class Connection:
         session: Session | None = None,
     ) -> None:
         self._server, self._gate, self.session, self.peer = server, gate, session, peer
-        self.admission: asyncio.TimerHandle | None = None
-        """Ends this connection unless its peer has said by then who it is."""
         self.identity: object = None
+        self.whose = ""
+        """With whom it shares its turns: an address, or the principal that it has proved to be."""
         self._socket = connection
         self._tls = connection if isinstance(connection, TlsSocket) else None
         self._buffer: memoryview | None = None
         self._filled = self._wanted = self._starved_of_bytes = 0
         self._replies: deque[Reply] = deque()
         self._outbox = Outbox()
-        self._parked_elements = self._counted_answers_bytes = 0
+        self._parked_elements = 0
         self._in_read_event = False
         self._mute: asyncio.TimerHandle | None = None
         """While its client has to wait; nothing that it sends is heard."""
@@ -100,6 +99,13 @@ class Connection:
         if self._tls is not None and not self.is_closed and self._tls.pending_bytes:
             # The kernel has handed these over already, and announces nothing.
             self._server.loop.call_soon(self.read_if_it_may)
+
+    def take_turn(self) -> None:
+        """Its turn has come: what was kept is served first. By now it may be closed, or wait."""
+        if self._may_resume:
+            self._resume()
+        else:
+            self.read_if_it_may()
 
     def read_if_it_may(self) -> None:
         """As `on_readable`, of which the loop told nothing; by now it may be closed, or wait."""
@@ -121,7 +127,7 @@ class Connection:
             self._failed("kafka_request_failed")
         finally:
             self._in_read_event = False
-        if self._paused and not self.is_closed and not self._has_enough_waiting():
+        if self._paused and self._may_resume:
             self._server.flush_soon(self)  # All of it left at once: nothing else comes by to read on.
 
     def _failed(self, what: str) -> None:
@@ -269,7 +275,6 @@ class Connection:
             self.mute(HEARD_AGAIN_MS)
         if gate.admitted is not None:
             self.identity, self._gate = gate.admitted, None
-            self._stop_waiting_for_a_word()
             self._server.admitted(self)
             if self.session is not None:
                 self.session.admitted(self.identity)
@@ -287,14 +292,6 @@ class Connection:
         if self._gate is not None:
             self._server.counters.late += 1
             self.close("it did not say who it is")
-
-    def _stop_waiting_for_a_word(self) -> None:
-        """The timer would hold on to all that this connection holds."""
-        if self.admission is not None:
-            self.admission.cancel()
-            self.admission = None
-        if self._gate is not None:
-            self._gate.leave()
 
     def _serve(self, frame: memoryview) -> None:
         if self._gate is not None:
@@ -326,6 +323,10 @@ class Connection:
             or self._parked_elements > limits.parked_elements
             or self._mute is not None
         )
+
+    @property
+    def _may_resume(self) -> bool:
+        return self._paused and not self.is_closed and not self._has_enough_waiting()
 
     def may_park(self, elements: int) -> bool:
         """False if the requests that wait at this door name too many partitions already."""
@@ -400,13 +401,13 @@ class Connection:
             self.close(f"connection lost: {error}")
         except Exception:
             self._failed("kafka_answer_failed")  # Others are flushed behind it: they must not be forgotten.
-        if self._paused and not self.is_closed and not self._has_enough_waiting():
+        if self._paused and self._may_resume and self._server.turns.has(self):
             self._resume()
 
     def flush_now(self) -> None:
         """The same, and nothing else. Raises OSError."""
         outbox = self._outbox
-        if self.is_closed or not (outbox.waiting_bytes or self._writing or self._counted_answers_bytes):
+        if self.is_closed or not (outbox.waiting_bytes or self._writing or outbox.counted_bytes):
             return
         try:
             done = outbox.send_to(self._socket)
@@ -415,20 +416,14 @@ class Connection:
             log.warning("kafka_region_ended", peer=self.peer, reason=str(error))
             self.close(str(error))
             return
-        if outbox.in_memory_bytes != self._counted_answers_bytes:
-            self._count_answers()
+        if outbox.in_memory_bytes != outbox.counted_bytes:
+            self._server.answers_grew(outbox.uncounted_bytes())
         if done == self._writing:
             self._writing = not done
             if done:
                 self._server.loop.remove_writer(self._socket)
             else:
                 self._server.loop.add_writer(self._socket, self._on_writable)
-
-    def _count_answers(self) -> None:
-        """Tell the door how many bytes of answers wait here."""
-        more = self._outbox.in_memory_bytes - self._counted_answers_bytes
-        self._counted_answers_bytes += more
-        self._server.answers_grew(more)
 
     @property
     def answers_bytes(self) -> int:
@@ -479,7 +474,8 @@ class Connection:
         if self.is_closed:
             return
         self.is_closed = True
-        self._stop_waiting_for_a_word()
+        if self._gate is not None:
+            self._gate.leave()
         if self._mute is not None:
             self._mute.cancel()
             self._mute = None
@@ -492,8 +488,8 @@ class Connection:
             reply.connection_ended()
         self._server.memory.leave(self)
         self._hold(None)
-        self._outbox = Outbox()
-        self._count_answers()
+        counted_bytes, self._outbox = self._outbox.counted_bytes, Outbox()
+        self._server.answers_grew(-counted_bytes)
         self._server.forget(self)
         if self.session is not None:
             self.session.ended()

@@ -5,8 +5,10 @@ all of them in one round would let nobody speak meanwhile, neither a broker's li
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
+
+from kafkaserver.fair_line import FairLine
 
 One = TypeVar("One")
 
@@ -18,15 +20,22 @@ class Turns(Generic[One]):
     """Who of a door is served in this round of the loop, and who waits for the next ones, in which order."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, serve: Callable[[One], None], round_s: float = ROUND_S
+        self,
+        loop: asyncio.AbstractEventLoop,
+        serve: Callable[[One], None],
+        whose: Callable[[One], Hashable],
+        round_s: float = ROUND_S,
     ) -> None:
-        """`serve` is called when the turn of one that waited has come; it may be gone by then."""
+        """`serve` is called when the turn of one that waited has come; it may be gone by then. Those of one
+        `whose` share the turns of one.
+        """
         self._loop = loop
         self._serve = serve
+        self._whose = whose
         self._round_s = round_s
         self._ends_at = 0.0
         """When the loop has to go round before anybody is served."""
-        self._waiting: dict[One, None] = {}
+        self._waiting: FairLine[One] = FairLine(loop.time)
 
     def has(self, one: One) -> bool:
         """Whether it may be served now; else it is served in its turn.
@@ -38,7 +47,7 @@ class Turns(Generic[One]):
             return True
         if not self._waiting:
             self._loop.call_soon(self._serve_those_who_wait)
-        self._waiting[one] = None
+        self._waiting.wait(one, self._whose(one))
         return False
 
     def _serve_those_who_wait(self) -> None:
@@ -46,9 +55,7 @@ class Turns(Generic[One]):
         ends_at, self._ends_at = self._loop.time() + self._round_s, float("inf")
         try:
             while self._waiting:
-                one = next(iter(self._waiting))
-                del self._waiting[one]
-                self._serve(one)
+                self._waiting.serve_next(self._serve)
                 if self._loop.time() >= ends_at:
                     break
         finally:

@@ -3,6 +3,7 @@
 import socket
 
 from kafkaserver.replies import Reply
+from kafkaserver.sockets import Connection
 from kafkaserver.turns import Turns
 from muster.kafkawire.api_table import RequestHeader
 from tests.unit.kafkaserver.served import answer, request, served, until
@@ -58,6 +59,7 @@ async def test_what_several_connections_are_answered_leaves_behind_the_last_requ
 async def test_no_answer_waits_for_more_than_a_few_dozen_requests() -> None:
     clients = Clients()
     async with served(clients.handle) as (server, port):
+        server.turns = Turns(server.loop, Connection.take_turn, lambda _: "", 3600.0)
         for _ in range(MANY):
             clients.connect(port)
         await until(lambda: server.connection_count == MANY)
@@ -71,7 +73,7 @@ async def test_no_answer_waits_for_more_than_a_few_dozen_requests() -> None:
 async def test_who_speaks_alone_is_answered_before_the_loop_goes_on() -> None:
     clients = Clients()
     async with served(clients.handle) as (server, port):
-        server.turns = Turns(server.loop, lambda connection: connection.read_if_it_may(), round_s=3600.0)
+        server.turns = Turns(server.loop, Connection.take_turn, lambda _: "", 3600.0)
         client = clients.connect(port)
         await until(lambda: server.connection_count == 1)
         client.send(request(7))

@@ -1,14 +1,20 @@
 """However many connections have much to be served at once, the loop goes round, and others speak."""
 
 import asyncio
+import contextlib
 import socket
+from collections import Counter
 
 import pytest
 
+from kafkaserver.callers import KafkaCaller
+from kafkaserver.limits import ServerLimits
 from kafkaserver.replies import Reply
 from kafkaserver.server import KafkaServer
+from kafkaserver.sockets import Connection
 from kafkaserver.turns import Turns
 from muster.kafkawire.api_table import RequestHeader
+from muster.kernel.scopes import EVERYTHING
 from tests.unit.kafkaserver.served import answer, request, served, until
 
 MANY = 30
@@ -32,7 +38,11 @@ class Rounds:
 
 def of_no_time(server: KafkaServer) -> None:
     """Whoever is served uses the round up."""
-    server.turns = Turns(server.loop, lambda connection: connection.read_if_it_may(), round_s=0.0)
+    server.turns = Turns(server.loop, Connection.take_turn, lambda connection: connection.whose, 0.0)
+
+
+def of_one(_one: str) -> str:
+    return "ann"
 
 
 @pytest.mark.parametrize("body", [b"", b"x" * 5_000], ids=["short", "long"])
@@ -58,9 +68,66 @@ async def test_each_waits_for_its_round_and_none_is_forgotten(body: bytes) -> No
     assert max(served_in.count(one) for one in served_in) <= 2
 
 
+async def test_whoever_takes_its_answers_slowly_waits_for_its_round_too() -> None:
+    """Sixty who did held a node's loop for a second: all could be written to, and read on, in one round."""
+    served_in: Counter[int] = Counter()
+    few = ServerLimits(outbox_bytes=1, send_buffer_bytes=4096)
+    large = answer(0, b"x" * 10_000_000)
+
+    def handle(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+        served_in[rounds.number] += 1
+        reply.send(answer(1) if header.correlation_id else large)
+
+    async with served(handle, few) as (server, port):
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(MANY)]
+        await until(lambda: server.connection_count == MANY)
+        rounds = Rounds()
+        for client in clients:
+            client.sendall(request(0) + request(1))
+        await until(lambda: served_in.total() == MANY)
+        of_no_time(server)
+        served_in.clear()
+        # All of them take some, and in the next round all can be written to.
+        while served_in.total() < MANY:
+            for client in clients:
+                take_what_is_there(client)
+            await asyncio.sleep(0)
+        rounds.stop()
+        for client in clients:
+            client.close()
+    assert served_in.total() == MANY
+    assert max(served_in.values()) <= 2
+
+
+def take_what_is_there(client: socket.socket) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while client.recv(1 << 20, socket.MSG_DONTWAIT):
+            pass
+
+
+async def test_one_with_many_connections_is_served_no_more_than_another() -> None:
+    served_now: list[str] = []
+    turns: Turns[str] = Turns(asyncio.get_running_loop(), served_now.append, lambda one: one[0], 0.0)
+    assert not any(turns.has(one) for one in ("a1", "a2", "a3", "b1", "c1"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert served_now == ["a1", "b1", "c1", "a2", "a3"]
+
+
+async def test_who_has_proved_who_it_is_shares_its_turns_with_its_principal() -> None:
+    async with served(lambda *_: None) as (server, port):
+        with socket.create_connection(("127.0.0.1", port)):
+            await until(lambda: server.connection_count == 1)
+            [connection] = server._connections
+            assert connection.whose == "127.0.0.1"
+            connection.identity = KafkaCaller("token", "ann", "", frozenset(), EVERYTHING, EVERYTHING)
+            server.admitted(connection)
+            assert connection.whose == "ann"
+
+
 async def test_whoever_waits_longest_comes_first() -> None:
     served_now: list[str] = []
-    turns: Turns[str] = Turns(asyncio.get_running_loop(), served_now.append, round_s=0.0)
+    turns: Turns[str] = Turns(asyncio.get_running_loop(), served_now.append, of_one, round_s=0.0)
     assert not any(turns.has(one) for one in ("ann", "ben", "cleo", "ben"))
     await asyncio.sleep(0)
     assert (served_now, turns.has("dan"), turns.has("cleo")) == (["ann"], False, False)
@@ -71,7 +138,7 @@ async def test_whoever_waits_longest_comes_first() -> None:
 
 async def test_within_their_time_all_are_served_and_at_once() -> None:
     served_now: list[str] = []
-    turns: Turns[str] = Turns(asyncio.get_running_loop(), served_now.append, round_s=3600.0)
+    turns: Turns[str] = Turns(asyncio.get_running_loop(), served_now.append, of_one, round_s=3600.0)
     assert not any(turns.has(one) for one in ("ann", "ben", "cleo"))
     await asyncio.sleep(0)
     assert served_now == ["ann", "ben", "cleo"]
@@ -88,7 +155,7 @@ async def test_whoever_cannot_be_served_keeps_nobody_waiting() -> None:
             raise ValueError("our own mistake")
         served_now.append(one)
 
-    turns: Turns[str] = Turns(loop, serve, round_s=0.0)
+    turns: Turns[str] = Turns(loop, serve, of_one, round_s=0.0)
     assert not any(turns.has(one) for one in ("ann", "ben"))
     for _ in range(2):
         await asyncio.sleep(0)
