@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from coordinator.backlog import Backlog, Said
 from coordinator.core.events import ConnectionId
 from muster.kernel.error_codes import ErrorCode
 
@@ -99,9 +100,14 @@ class Orders:
     made for it but an entry.
     """
 
-    def __init__(self, decide: Callable[[Any], None], write: Callable[[Any], None]) -> None:
+    def __init__(
+        self, decide: Callable[[Any], None], write: Callable[[Any], None], backlog: Backlog | None = None
+    ) -> None:
         self._decide = decide
         self._write = write
+        self._backlog = backlog or Backlog()
+        self._kept: dict[ConnectionId, Said] = {}
+        """What is parked of those who are gone."""
         self._lines: dict[ConnectionId, _Line] = {}
         self._parked: dict[ConnectionId, None] = {}
 
@@ -123,6 +129,21 @@ class Orders:
             return ()
         return [item for _, item in self._lines[connection].held or ()]
 
+    def keep(self, connection: ConnectionId) -> bool:
+        """The caller is gone, and what is parked of it stays; False, and it is to be forgone, if too much is
+        kept. Its commits were counted when they came.
+        """
+        said = Said([item[1] for way, item in self._lines[connection].held or () if way is _TURN])
+        if not self._backlog.takes(said):
+            return False
+        self._kept[connection] = said
+        return True
+
+    def _keep_no_more(self) -> None:
+        for said in self._kept.values():
+            self._backlog.left(said)
+        self._kept.clear()
+
     def forgo(self, connection: ConnectionId) -> None:
         """What is parked of a caller will not be handed in."""
         del self._parked[connection]
@@ -130,6 +151,7 @@ class Orders:
 
     def release(self) -> None:
         """Hand in what was parked, in the order in which its callers came."""
+        self._keep_no_more()
         parked, self._parked = self._parked, {}
         for connection in parked:
             self._go_on(self._lines[connection])
@@ -204,6 +226,7 @@ class Orders:
         held = [item for line in self._lines.values() for way, item in line.held or () if way is _BATCH]
         self._lines.clear()
         self._parked.clear()
+        self._keep_no_more()
         return held
 
 

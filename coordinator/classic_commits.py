@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from coordinator.commits import WEIGHT_OF_ONE, Commit
+from coordinator.backlog import BYTES_OF_A_PARTITION, WEIGHT_OF_ONE
+from coordinator.commits import Commit
 from coordinator.core.classic.offsets import judge
 from coordinator.core.events import ConnectionId
 from coordinator.core.memory import GroupState
@@ -13,8 +14,6 @@ from muster.messages.partitions import Partition
 from runtime import database_clock
 
 NO_EPOCH = -1
-LETTERS_OF_A_PARTITION = 64
-"""Of metadata, which may have thousands: so many take as much memory as one more partition would."""
 LAST_DAY_MS = 253_402_214_400_000
 """The last day of the year 9999. A row that the database cannot hold would refuse a batch of many groups."""
 
@@ -80,7 +79,7 @@ class ClassicCommit(Commit):
     def weight(self) -> int:
         notes = self._stated.notes
         texts = sum([len(note.metadata) for note in notes.values()]) if notes else 0
-        return self.partitions + WEIGHT_OF_ONE + texts // LETTERS_OF_A_PARTITION
+        return self.partitions + WEIGHT_OF_ONE + texts // BYTES_OF_A_PARTITION
 
     def judge(self, state: GroupState) -> Judgement:
         offsets, notes = self._stated

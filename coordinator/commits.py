@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import structlog
 
-from coordinator.backlog import Backlog
+from coordinator.backlog import WEIGHT_OF_ONE, Backlog
 from coordinator.core import offsets
 from coordinator.core.events import ConnectionId, GroupEvent, OutsideOffsets
 from coordinator.core.memory import GroupState
@@ -40,7 +40,6 @@ each of a Kafka client. To judge one and to note it takes one to three microseco
 four. In partitions, not in time: what is run faster than life decides the same.
 """
 
-WEIGHT_OF_ONE: Final = 4
 _NO_NOTES: Mapping[Partition, OffsetNote] = {}
 _NONE = ErrorCode.NONE
 """Looked up once: each commit is compared with it."""

@@ -97,7 +97,7 @@ class ShardService(LeasedShard):
 
     def __init__(self, shard: int, premises: Premises) -> None:
         super().__init__(shard, premises)
-        self._orders = Orders(self._decide, self._add)
+        self._orders = Orders(self._decide, self._add, premises.backlog)
         self._groups = Groups(
             premises.node,
             premises.store,
@@ -273,11 +273,8 @@ class ShardService(LeasedShard):
         if said := self._orders.parked(caller.id):
             state = self._groups.states.get(key)
             known = state is not None and said[0][1].message.consumer_id in state.rows.members
-            if len(said) == 1 or not known:
-                self._orders.forgo(caller.id)
-                for one in said:
-                    if isinstance(one, Commit):
-                        self._commits.forgo(one)
+            if len(said) == 1 or not known or not self._orders.keep(caller.id):
+                self._forgo(caller, said)
                 return
         self._orders.turn(caller.id, (key, ConnectionClosed(caller.id)), last=True)
 
@@ -324,11 +321,19 @@ class ShardService(LeasedShard):
         """A Kafka client's connection is gone; what it said still counts.
 
         But of what is parked nobody can tell whether it was lost on its way: unless a member leaves by it, or
-        a commit is behind it, it comes to nothing.
+        a commit is behind it, it comes to nothing; so it does where too much of such is kept.
         """
-        said = self._orders.parked(caller.id)
-        if said and not any(isinstance(one, Commit) or self._leaves(*one) for one in said):
-            self._orders.forgo(caller.id)
+        if said := self._orders.parked(caller.id):
+            counts = any(isinstance(one, Commit) or self._leaves(*one) for one in said)
+            if not counts or not self._orders.keep(caller.id):
+                self._forgo(caller, said)
+
+    def _forgo(self, caller: Caller, said: Sequence[Any]) -> None:
+        """What was parked comes to nothing with its caller, as if it was lost on its way."""
+        self._orders.forgo(caller.id)
+        for one in said:
+            if isinstance(one, Commit):
+                self._commits.forgo(one)
 
     def _leaves(self, key: str, event: GroupEvent) -> bool:
         """Whether by this a member leaves a group that is loaded."""

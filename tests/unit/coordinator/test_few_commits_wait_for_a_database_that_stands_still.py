@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from coordinator.backlog import Backlog
+from coordinator.backlog import WEIGHT_OF_ONE, Backlog
 from coordinator.classic_commits import ClassicCommit, Committed, Stated
-from coordinator.commits import WEIGHT_OF_ONE, Commit
+from coordinator.commits import Commit
 from coordinator.core.events import ConnectionId
 from coordinator.service import ShardService
 from muster.kernel.error_codes import ErrorCode

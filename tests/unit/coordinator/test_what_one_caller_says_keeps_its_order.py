@@ -5,6 +5,7 @@ from typing import Never
 
 import pytest
 
+from coordinator.backlog import WEIGHT_OF_ONE, Backlog
 from coordinator.callers import HELD_MAX, Orders, Way
 from coordinator.core.events import ConnectionId
 from coordinator.core.offsets import Judgement
@@ -244,6 +245,52 @@ async def test_kafka_clients_that_come_and_go_while_time_stands_still_leave_noth
         rows = shards.rows(ann.key).classic
         assert rows is not None
         assert rows.members.keys() == {ann.member_id}
+
+
+async def test_farewells_of_those_who_are_gone_are_kept_as_far_as_there_is_room() -> None:
+    """Whoever may say that a member leaves could say it on one connection after the other, without end."""
+    async with Shards(settings=AT_ONCE) as shards:
+        ann, ben = KafkaClient(shards, "ann"), KafkaClient(shards, "ben")
+        await stable(ann, ben)
+        backlog = ann.service._orders._backlog = Backlog(most=100)
+        shards.freshness.freeze()
+        for number in range(100):
+            again = KafkaClient(shards, f"again-{number}")
+            again.member_id = ben.member_id
+            again.asks_to_leave()
+            again.hangs_up()
+        assert 0 < len(ann.service._orders._lines) <= 100 // WEIGHT_OF_ONE
+        shards.freshness.thaw()
+        ann.service.thaw(late_ms=0)
+        await shards.settled(ann.key)
+        rows = shards.rows(ann.key).classic
+        assert rows is not None and rows.members.keys() == {ann.member_id}
+        assert (ann.service._orders._lines, backlog._weight) == ({}, 0)
+
+
+@pytest.mark.parametrize("ends", ["thaws", "is given up"])
+async def test_so_are_those_of_members_of_our_own(ends: str) -> None:
+    async with Shards([readers(ann=[0], ben=[1])]) as shards:
+        service = await shards.serve(KEY)
+        backlog = service._orders._backlog = service._commits._backlog = Backlog(most=100)
+        shards.freshness.freeze()
+        for number in range(100):
+            caller = Caller(f"again-{number}")
+            shards.premises.callers.add(caller, service.shard)
+            assert service.hear(caller, KEY, registering(KEY, "ann"))
+            shards.commit(caller, KEY, {orders(0): Position(9, 1)})
+            service.hear(caller, KEY, LeaveRequest(correlation_id=2, consumer_id="ann"))
+            shards.premises.callers.remove(caller, service.shard)
+            service.closed(caller, KEY)
+        assert 0 < len(service._orders._lines) <= 100 // WEIGHT_OF_ONE
+        if ends == "thaws":
+            shards.freshness.thaw()
+            service.thaw(late_ms=0)
+            await eventually(lambda: not service._orders._lines)
+        else:
+            await service.give_up(None)
+            shards.freshness.thaw()
+        assert (service._orders._lines, backlog._weight) == ({}, 0)
 
 
 async def test_whoever_came_while_time_stood_still_is_heard_after_it_in_its_order() -> None:
