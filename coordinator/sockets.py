@@ -23,8 +23,10 @@ TEXT_EXTENSION = "muster.text"
 class TextLine(Protocol):
     """What a server may offer under `TEXT_EXTENSION`: texts without a queue and a woken task for each."""
 
-    def hear_by(self, hear: Callable[[str], float], fits: Callable[[int], bool]) -> None:
+    def hear_by(self, hear: Callable[[str], float], fits: Callable[[int], bool], whose: str) -> None:
         """Give each text to `hear`, not to `receive`; it answers how many seconds to read nothing more.
+
+        All lines of one `whose` are heard for as long as the single one of another.
 
         `fits` is asked whether a long message may come, before it does; if not it has hung up.
         """
@@ -66,7 +68,7 @@ class ConsumerSocket(AsyncConsumer):  # type: ignore[misc]  # Channels ships no 
         try:
             listening = _Listening(admission, self._door, None if line is None else line.rest)
             if line is not None:
-                line.hear_by(listening.hear, listening.fits)
+                line.hear_by(listening.hear, listening.fits, admission.principal)
             await send({"type": "websocket.accept"})
             await self._serve(admission, listening, receive)
         finally:

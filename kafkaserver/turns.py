@@ -1,7 +1,8 @@
 """This room gives everything else of a process its turn while many connections have much to be served.
 
-One connection has its bound (`kafkaserver.sockets`). When hundreds have something at once, a loop that served
-all of them in one round would let nobody speak meanwhile, neither a broker's link nor a node's leases.
+One connection has its bound (`kafkaserver.sockets`, `node.websocket`). When hundreds have something at once,
+a loop that served all of them in one round would let nobody speak meanwhile, neither a broker's link nor a
+node's leases.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ class Turns(Generic[One]):
         self._round_s = round_s
         self._ends_at = 0.0
         """When the loop has to go round before anybody is served."""
+        self._is_serving = False
         self._waiting: FairLine[One] = FairLine(loop.time)
 
     def has(self, one: One) -> bool:
@@ -45,20 +47,25 @@ class Turns(Generic[One]):
         """
         if self._loop.time() < self._ends_at:
             return True
-        if not self._waiting:
+        self.wait(one)
+        return False
+
+    def wait(self, one: One) -> None:
+        """It has had its turn, and has more to be served: that is done in the next one."""
+        if not self._waiting and not self._is_serving:
             self._loop.call_soon(self._serve_those_who_wait)
         self._waiting.wait(one, self._whose(one))
-        return False
 
     def _serve_those_who_wait(self) -> None:
         """In the next round, before whatever can be read in that."""
         ends_at, self._ends_at = self._loop.time() + self._round_s, float("inf")
+        self._is_serving = True
         try:
             while self._waiting:
                 self._waiting.serve_next(self._serve)
                 if self._loop.time() >= ends_at:
                     break
         finally:
-            self._ends_at = ends_at
+            self._ends_at, self._is_serving = ends_at, False
             if self._waiting:
                 self._loop.call_soon(self._serve_those_who_wait)

@@ -18,7 +18,7 @@ from websockets.protocol import OPEN
 
 from coordinator.sockets import TEXT_EXTENSION
 from muster.messages.limits import FRAME_LIMIT_BYTES
-from node.large_texts import FRAMES_AT_ONCE, LARGE_BYTES, large_texts
+from node.large_texts import FRAMES_AT_ONCE, LARGE_BYTES, turns
 from node.said_texts import said_texts
 
 try:
@@ -89,19 +89,21 @@ class TextWebSocket(WebSocketsSansIOProtocol):
         self._rests_for_the_application = False
         self._cut_off: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
-        self._large_texts = large_texts(self.loop)
+        self._turns = turns(self.loop)
+        self.whose = ""
+        self._is_called = self._was_called = False
         self._said = said_texts(self.loop)
 
     # --- for the application --------------------------------------------------------------------------------
 
-    def hear_by(self, hear: Hear, fits: Fits) -> None:
-        """Give each text to `hear` as soon as it is here, not to `receive`; call it before accepting.
+    def hear_by(self, hear: Hear, fits: Fits, whose: str) -> None:
+        """Give each text to `hear` as soon as its turn has come, not to `receive`; call it before accepting.
 
-        `hear` answers for how many seconds nothing more shall be read, usually 0. `fits` is asked whether a
-        message of so many bytes, more than FITS_ALL_BYTES, may come, before any of it is kept; if not it has
-        hung up.
+        All of one `whose` share the turns of one. `hear` answers for how many seconds nothing more shall be
+        read, usually 0. `fits` is asked whether a message of so many bytes, more than FITS_ALL_BYTES, may
+        come, before any of it is kept; if not it has hung up.
         """
-        self._hear, self._fits = hear, fits
+        self._hear, self._fits, self.whose = hear, fits, whose
 
     def say_now(self, payload: bytes) -> bool:
         """Send a text (UTF-8). False, and nothing is sent, if it would have to wait or is too late."""
@@ -233,11 +235,28 @@ class TextWebSocket(WebSocketsSansIOProtocol):
                 return
         super().send_receive_event_to_app()
 
+    def take_turn(self) -> None:
+        """For whoever gives turns to all websockets: hear one portion of what was received."""
+        self._is_called = True
+        try:
+            self._go_on()
+        finally:
+            self._is_called = self._was_called = False
+
     # --- inside ---------------------------------------------------------------------------------------------
+
+    def _has_turn(self) -> bool:
+        """Whether another portion may be heard now; else `take_turn` is called."""
+        if self._was_called:
+            self._turns.wait(self)
+            return False
+        self._was_called = self._is_called
+        return self._is_called or self._turns.has(self)
 
     def _take_frames(self, data: "bytes | bytearray") -> None:
         """Go through the frames of `data`; what is left of it is `_rest` afterwards."""
-        position, end, in_a_row = 0, len(data), 0
+        # A broker's link says little, and waits for nobody: it has a turn as long as it says no more.
+        position, end, in_a_row = 0, len(data), 0 if self._hear is None else FRAMES_AT_ONCE
         limit = self.config.ws_max_size
         while end - position >= 6 and not self._resting:
             size = data[position + 1] - 0x80
@@ -263,10 +282,10 @@ class TextWebSocket(WebSocketsSansIOProtocol):
                 break
             in_a_row += 1
             if size >= LARGE_BYTES or in_a_row > FRAMES_AT_ONCE:
-                if not self._large_texts.has_turn():
-                    self._rest_until_called()
+                if not self._has_turn():
+                    self._rest_from_reading()
                     break
-                in_a_row = 0
+                in_a_row = 1
             if data[position] == TEXT and self._hear is not None and self.conn.current_size is None:
                 self._heard(apply_mask(bytes(data[start:stop]), bytes(data[start - 4 : start])))
             else:
@@ -303,10 +322,6 @@ class TextWebSocket(WebSocketsSansIOProtocol):
     def _rest_for(self, pause_s: float) -> None:
         self._rest_from_reading()
         self._pause = self.loop.call_later(pause_s, self._go_on)
-
-    def _rest_until_called(self) -> None:
-        self._rest_from_reading()
-        self._large_texts.wait(self._go_on)
 
     def _rest_from_reading(self) -> None:
         self._resting = True

@@ -369,7 +369,7 @@ class Line:
         serving = ConsumerSocket(self.node.door)(scope, self._events.get, self._send)
         self.node.loop.create_task(serving).add_done_callback(self._end)
 
-    def hear_by(self, hear: Callable[[str], float], fits: Callable[[int], bool]) -> None:
+    def hear_by(self, hear: Callable[[str], float], fits: Callable[[int], bool], whose: str) -> None:
         self._hear = hear
 
     def say_now(self, payload: bytes) -> bool:

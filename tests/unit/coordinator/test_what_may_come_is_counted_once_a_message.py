@@ -22,7 +22,7 @@ class Line:
     hear: Callable[[str], float]
     fits: Callable[[int], bool]
 
-    def hear_by(self, hear: Callable[[str], float], fits: Callable[[int], bool]) -> None:
+    def hear_by(self, hear: Callable[[str], float], fits: Callable[[int], bool], whose: str) -> None:
         self.hear, self.fits = hear, fits
 
     def say_now(self, payload: bytes) -> bool:

@@ -26,7 +26,7 @@ class Line:
         self.rests = 0
         self.reads_on = 0
 
-    def hear_by(self, hear: Callable[[str], float], fits: Callable[[int], bool]) -> None:
+    def hear_by(self, hear: Callable[[str], float], fits: Callable[[int], bool], whose: str) -> None:
         self.hear = hear
 
     def say_now(self, payload: bytes) -> bool:

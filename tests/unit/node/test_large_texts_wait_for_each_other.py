@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.unit.node.rounds import Rounds
 from tests.unit.node.test_texts_take_the_short_way import Application, connected, frame
 
 LARGE = "x" * LARGE_BYTES
+MANY = 12
 
 
 class Loop(Rounds):
@@ -122,6 +124,69 @@ async def test_of_many_small_ones_in_a_row_the_next_wait_too(monkeypatch: Any) -
         assert [(await peer.next_frame())[1].decode() for _ in said] == said
     most = max(Counter(application.heard_in).values())
     assert most <= 3 * FRAMES_AT_ONCE
+
+
+class Heard:
+    """Who was heard in which round, of all connections."""
+
+    def __init__(self) -> None:
+        self.rounds = Busy()
+        self.rounds.count()
+        self.names: list[str] = []
+        self.in_round: Counter[int] = Counter()
+
+    def by(self, name: str) -> Application:
+        application = Application()
+        application.principal = name
+
+        def hear(text: str) -> float:
+            self.names.append(name)
+            self.in_round[self.rounds.rounds] += 1
+            return 0
+
+        application.hear = hear  # type: ignore[method-assign]
+        return application
+
+
+async def test_many_who_say_one_small_text_each_are_heard_in_several_rounds(monkeypatch: Any) -> None:
+    """Two hundred of one token, eight texts each, held the loop for as long as all of them took."""
+    monkeypatch.setattr(large_texts, "SLICE_S", 0.0)
+    heard = Heard()
+    async with AsyncExitStack() as all_of_them:
+        peers = [await all_of_them.enter_async_context(connected(heard.by("ann"))) for _ in range(MANY)]
+        for peer in peers:
+            peer.send(frame(b"one") * 3)
+        while len(heard.names) < 3 * MANY:
+            await asyncio.sleep(0)
+    assert max(heard.in_round.values()) <= 2 * 3
+
+
+async def test_one_with_many_connections_is_heard_no_longer_than_another(monkeypatch: Any) -> None:
+    monkeypatch.setattr(large_texts, "SLICE_S", 0.0)
+    heard = Heard()
+    async with AsyncExitStack() as all_of_them:
+        peers = [await all_of_them.enter_async_context(connected(heard.by("ann"))) for _ in range(MANY)]
+        application = heard.by("ben")
+        ben = await all_of_them.enter_async_context(connected(application))
+        ben_line = application.line
+        for peer in peers:
+            peer.send(frame(b"one") * (10 * FRAMES_AT_ONCE))
+        while len(heard.names) < 5 * MANY * FRAMES_AT_ONCE:
+            await asyncio.sleep(0)
+        before, received = len(heard.names), ben_line.data_received
+
+        def note(data: bytes) -> None:
+            nonlocal before
+            before = len(heard.names)
+            received(data)
+
+        ben_line.data_received = note
+        ben.send(frame(b"one"))
+        while "ben" not in heard.names:
+            await asyncio.sleep(0)
+        assert heard.names.index("ben") - before <= 3 * FRAMES_AT_ONCE
+        while heard.names.count("ann") < 10 * MANY * FRAMES_AT_ONCE:
+            await asyncio.sleep(0)
 
 
 async def test_who_leaves_while_its_text_waits_is_not_heard(

@@ -45,6 +45,7 @@ class Application:
     answers = 101
 
     def __init__(self) -> None:
+        self.principal = "ann"
         self.heard: list[str] = []
         self.events: list[str] = []
         self.refusals = 0
@@ -67,7 +68,7 @@ class Application:
             self.ended.set()
             return
         if self.takes_the_short_way:
-            self.line.hear_by(self.hear, self.fits)
+            self.line.hear_by(self.hear, self.fits, self.principal)
         await self.may_begin.wait()
         await send({"type": "websocket.accept"})
         while (event := await receive())["type"] != "websocket.disconnect":
