@@ -51,6 +51,27 @@ def test_those_of_one_are_served_as_they_came_and_keep_their_place() -> None:
     assert served.order == ["a1", "a2", "a3"] and not served.line
 
 
+def test_whoever_comes_again_after_each_turn_has_not_been_away() -> None:
+    """Three who each had more to say in the next round of the loop were served for ever, and no other was."""
+    served = Served(a=20.0, b=20.0, c=20.0, d=0.1)
+    served.comes("a1", "b1", "c1", *(f"d{number}" for number in range(400)))
+    for _ in range(200):
+        served.next()
+        served.comes("a1", "b1", "c1")
+    assert Counter(name[0] for name in served.order[:200]) == {"a": 1, "b": 1, "c": 1, "d": 197}
+    served.next(100)
+    assert [served.order.count(name) for name in ("a1", "b1", "c1")] == [2, 2, 2]
+
+
+def test_whoever_is_gone_is_forgotten_when_others_had_as_much() -> None:
+    served = Served(a=5.0, b=1.0)
+    served.comes("a1", *(f"b{number}" for number in range(8)))
+    served.next(8)
+    assert set(served.line._crowds) == {"b"}
+    served.next()
+    assert not served.line and not served.line._crowds and not served.line._order
+
+
 def test_a_mistake_costs_its_time_and_nobody_elses_turn() -> None:
     served = Served()
     served.comes("a1", "a2", "b1")
