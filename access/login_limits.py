@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from django.db.models import Q, QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from access.models import AccessEvent, Principal
 from muster.kernel.addresses import network_of
@@ -48,7 +48,7 @@ def enough_failed_links(address: str) -> bool:
 
 
 def _failures(action: str, address: str) -> QuerySet[AccessEvent]:
-    since, network = timezone.now() - timedelta(milliseconds=WINDOW_MS), network_of(address)
+    since, network = Now() - timedelta(milliseconds=WINDOW_MS), network_of(address)
     of_network = Q(address=network)
     if network != address:
         # Else an address that is not known, and has no network, were everybody's whose network is not noted.

@@ -1,6 +1,5 @@
 """This room ends sessions that are over, and asks who it is: a form is shown again after the door."""
 
-import time
 from collections.abc import Callable
 
 from django.conf import settings
@@ -14,6 +13,7 @@ from django.utils.http import urlencode
 
 from access import sessions
 from access.typed import typed_into, written_as_a_form
+from runtime import database_clock
 
 KEPT = "kept"
 """The door is told by this that what was typed comes back behind it (`yes`), or is lost (`no`)."""
@@ -30,7 +30,7 @@ class EndOldSessions:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.user.is_authenticated:
-            now_ms = int(time.time() * 1000)
+            now_ms = int(database_clock.now().timestamp() * 1000)
             if sessions.is_over(request.session, now_ms):
                 logout(request)
             elif sessions.note_use(request.session, now_ms):

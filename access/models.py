@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models.functions import Now
 
 from access.grants import Role
 
@@ -18,7 +19,7 @@ class Principal(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="principal"
     )
     disabled = models.BooleanField(default=False)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         ordering = ("name",)
@@ -35,7 +36,7 @@ class ApiToken(models.Model):
     prefix = models.CharField(max_length=12, unique=True)
     digest = models.BinaryField(max_length=32)
     role = models.CharField(max_length=16, choices=ROLE_CHOICES)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
     topics = ArrayField(
         models.CharField(max_length=250),
         default=list,
@@ -74,7 +75,7 @@ class LoginLink(models.Model):
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
     digest = models.BinaryField(max_length=32, unique=True)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
 
@@ -85,7 +86,7 @@ class LoginLink(models.Model):
 class AccessEvent(models.Model):
     """One line of the audit: who tried to come in, from where, and whether the door opened."""
 
-    at = models.DateTimeField(auto_now_add=True)
+    at = models.DateTimeField(db_default=Now(), editable=False)
     action = models.CharField(max_length=32)
     name = models.CharField(max_length=150)
     address = models.CharField(max_length=64, blank=True)

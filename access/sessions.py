@@ -1,4 +1,7 @@
-"""This room says how long a session lives: half an hour after its last use, and twelve hours in all."""
+"""This room says how long a session lives: half an hour after its last use, and twelve hours in all.
+
+Whoever asks tells the database's time: two hosts of pages may be hours apart.
+"""
 
 from collections.abc import MutableMapping
 from typing import Any
@@ -24,8 +27,8 @@ Session = SessionBase | MutableMapping[str, Any]
 def is_over(session: Session, now_ms: int) -> bool:
     """True if the session was not used for IDLE_MS, or began LONGEST_MS ago.
 
-    One of the future is over, too, where it is further ahead than IDLE_MS: somebody set the clock of this
-    machine back, and until it had caught up no session would end.
+    One of the future is over, too, where it is further ahead than IDLE_MS: somebody set the clock back, and
+    until it had caught up no session would end.
     """
     idle_ms = now_ms - int(session.get(_SEEN, now_ms))
     age_ms = now_ms - int(session.get(_BEGUN, now_ms))

@@ -1,7 +1,6 @@
 """This room says which fingerprint belongs to which page, and whose session a handshake carries."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http.cookies import CookieError, SimpleCookie
@@ -21,6 +20,7 @@ from controller import fingerprints as of_cluster
 from controller.fingerprints import CLUSTER, TOPIC
 from groups import fingerprints as of_groups
 from groups.fingerprints import GROUP, GROUPS, OVERVIEW
+from runtime import database_clock
 from web import journal_rows
 from web.desks import end_thread
 from web.journal_rows import JOURNAL
@@ -146,7 +146,7 @@ def _person(scope: Scope) -> str | None:
 
 def _goes_on(session: Any) -> bool:
     """True if the session is not over; an open page counts as use of it."""
-    now_ms = int(time.time() * 1000)
+    now_ms = int(database_clock.now().timestamp() * 1000)
     if sessions.is_over(session, now_ms):
         return False
     return sessions.keep_use(session) if sessions.note_use(session, now_ms) else True
