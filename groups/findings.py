@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from controller.findings import WARNING, Finding
 from groups import queries
+from runtime import database_clock
 
 _READ = 500
+_AHEAD = timedelta(minutes=1)
 
 
 def find() -> list[Finding]:
@@ -19,13 +22,18 @@ def find() -> list[Finding]:
         rows.sort(key=lambda row: row.since)
         lag = sum(row.lag or 0 for row in rows)
         facts = {"group": group, "rows": rows, "first": rows[0], "lag": lag}
-        found.append(Finding("group_stalled", WARNING, rows[0].since, facts, (group,)))
+        found.append(Finding("group_stalled", WARNING, _known(rows[0].since), facts, (group,)))
     for unsettled, session_timeout_ms in queries.unsettled_groups(_READ):
         kind = "group_error" if unsettled.error else "group_stuck"
         since = unsettled.changed_at if unsettled.error else unsettled.phase_entered_at
         facts = {"group": unsettled.name, "row": unsettled, "session_timeout_ms": session_timeout_ms}
-        found.append(Finding(kind, WARNING, since, facts, (unsettled.name,)))
+        found.append(Finding(kind, WARNING, _known(since), facts, (unsettled.name,)))
     return found
+
+
+def _known(since: datetime) -> datetime | None:
+    """None: it stands in the future, as the database's clock was set back, and nobody knows when it was."""
+    return since if since < database_clock.now() + _AHEAD else None
 
 
 def name_who_waits(findings: Sequence[Finding]) -> list[Finding]:

@@ -397,7 +397,8 @@ def stalled_partitions(limit: int) -> list[StalledPartition]:
 def partitions_never_committed(limit: int) -> list[StalledPartition]:
     """Partitions that grew although their owner, the same for two minutes, has committed nothing yet.
 
-    Native groups alone: whoever speaks Kafka's protocol may keep offsets in a place of its own.
+    Native groups alone: whoever speaks Kafka's protocol may keep offsets in a place of its own. Whose group
+    changed in the future did so before this server's clock was set back: where the log grows now, it is told.
     """
     statement = """
         WITH grew AS MATERIALIZED (
@@ -412,7 +413,9 @@ def partitions_never_committed(limit: int) -> list[StalledPartition]:
         LEFT JOIN committed_offset AS committed ON committed.group_name = owned.group_name
               AND committed.topic_id = owned.topic_id AND committed.partition = owned.partition
         WHERE committed.group_name IS NULL AND owned.copy = 0
-          AND grouped.changed_at < LEAST(grew.earlier_at, now() - interval '2 minutes')
+          AND (grouped.changed_at < LEAST(grew.earlier_at, now() - interval '2 minutes')
+               OR grouped.changed_at > now() + interval '1 minute'
+               AND grew.earlier_at BETWEEN now() - interval '10 minutes' AND now())
         ORDER BY grouped.changed_at, 1, 2, 3 LIMIT %(limit)s
     """
     return rows_of(StalledPartition, statement, {"limit": limit})
@@ -440,6 +443,7 @@ def unsettled_groups(limit: int) -> list[tuple[ConsumerGroup, int]]:
     """Groups with an error, or longer in a phase of a rebalance than they may be (ms).
 
     That is the largest session timeout of a native group, and the largest rebalance timeout of a classic one.
+    A phase that began in the future began before this server's clock was set back.
     """
     statement = """
         SELECT grouped.name, COALESCE(max(member.session_timeout_ms), 0)
@@ -451,6 +455,7 @@ def unsettled_groups(limit: int) -> list[tuple[ConsumerGroup, int]]:
         GROUP BY grouped.name, grouped.error, grouped.phase_entered_at
         HAVING grouped.error <> ''
             OR grouped.phase_entered_at < now() - max(member.session_timeout_ms) * interval '1 millisecond'
+            OR grouped.phase_entered_at > now() + interval '1 minute'
         ORDER BY grouped.phase_entered_at LIMIT %(limit)s
     """
     sessions = dict(_read(statement, {"limit": limit}))

@@ -89,6 +89,32 @@ def test_a_database_whose_clock_was_set_back_finds_it_after_some_minutes(orders:
     assert stalled() == FOUND
 
 
+def test_behind_a_clock_that_was_set_back_an_owner_that_never_committed_is_told_while_its_log_grows(
+    orders: Topic,
+) -> None:
+    CommittedOffset.objects.all().delete()
+    ConsumerGroup.objects.update(changed_at=TransactionNow() + timedelta(days=3))
+    said = PartitionProgress.objects
+    said.update(recent_high_watermark=120, recent_at=cast.ago(seconds=30), earlier_high_watermark=100)
+    said.update(earlier_at=TransactionNow() + timedelta(days=3) - timedelta(minutes=1))
+    assert stalled() == [], "what grew before the clock was set back may have done so before it was owned"
+    said.update(earlier_at=cast.ago(minutes=11))
+    assert stalled() == [], "or long ago"
+    said.update(earlier_at=cast.ago(seconds=90))
+    assert stalled() == FOUND
+    (finding,) = find()
+    assert finding.since is None, "nobody knows when it began"
+
+
+def test_a_rebalance_that_is_stuck_is_found_behind_a_clock_that_was_set_back(orders: Topic) -> None:
+    CommittedOffset.objects.all().delete()
+    group = ConsumerGroup.objects
+    group.update(phase="PreparingRebalance", phase_entered_at=TransactionNow())
+    assert find() == []
+    group.update(phase_entered_at=TransactionNow() + timedelta(days=3))
+    assert [(one.kind, one.since) for one in find()] == [("group_stuck", None)]
+
+
 def test_nobody_who_answers_nobody_who_is_stalled(orders: Topic) -> None:
     ConsumerGroup.objects.get().ownership.all().delete()
     assert stalled() == []
