@@ -11,10 +11,11 @@ from muster.cli.plans import Throttle, await_computed, carry_out, proposal, show
 from muster.cli.rest import named
 from muster.cli.screen import Column
 from muster.cli.session import Session
+from muster.cli.typed import whole
 from muster.cli.words import NOTHING, at, size
 
 app = typer.Typer(help="Brokers.", no_args_is_help=True, rich_markup_mode=None)
-Broker = Annotated[int, typer.Argument(help="The broker's id.", min=1)]
+Broker = Annotated[int, typer.Argument(help="The broker's id.", parser=whole(1))]
 
 _BROKERS: Final = [
     Column("BROKER", "broker_id", number=True),

@@ -14,6 +14,7 @@ from muster.cli.failures import ExitCode, Failure
 from muster.cli.places import Wanted
 from muster.cli.screen import Output, Screen, close
 from muster.cli.session import Asking, Session
+from muster.cli.typed import whole
 from muster.kernel.version import VERSION
 
 Function = Callable[..., None]
@@ -70,7 +71,9 @@ _VERSION: Final = inspect.Parameter(
     ],
 )
 _CONTEXT: Final = inspect.Parameter("invocation", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-_LISTED: Final = {"most": Annotated[int, _option("--limit", text="At most so many rows; 0: all.", min=0)]}
+_LISTED: Final = {
+    "most": Annotated[int, _option("--limit", text="At most so many rows; 0: all.", parser=whole(0))]
+}
 _WATCHED: Final = {
     "watch": Annotated[bool, _option("-w", "--watch", text="Write it again and again, until Ctrl-C.")],
     "interval": Annotated[

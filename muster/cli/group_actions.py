@@ -11,7 +11,7 @@ from muster.cli.failures import usage
 from muster.cli.rest import named
 from muster.cli.screen import Column
 from muster.cli.session import Session
-from muster.cli.typed import scope, span_ms
+from muster.cli.typed import scope, span_ms, whole
 from muster.cli.words import at
 
 Group = Annotated[str, typer.Argument(help="The group's name.")]
@@ -55,7 +55,7 @@ def reset_offsets(
         str, typer.Option(help="To the first record at or after 2026-11-21T03:00:00Z.")
     ] = "",
     by_duration: Annotated[str, typer.Option(help="To the first record of the last 2h, 30m, 7d.")] = "",
-    to_offset: Annotated[int | None, typer.Option(help="To this offset.", min=0)] = None,
+    to_offset: Annotated[int | None, typer.Option(help="To this offset.", parser=whole(0))] = None,
     shift_by: Annotated[str, typer.Option(help="By so many records, back if below 0.")] = "",
     from_group: Annotated[str, typer.Option(help="To what another group has committed.")] = "",
 ) -> None:

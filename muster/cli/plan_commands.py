@@ -18,7 +18,7 @@ from muster.cli.plans import (
 from muster.cli.rest import named
 from muster.cli.screen import Column
 from muster.cli.session import Session
-from muster.cli.typed import numbers, reassignment
+from muster.cli.typed import numbers, reassignment, whole
 from muster.cli.typed import size as typed_size
 from muster.cli.words import at, size
 
@@ -79,7 +79,7 @@ def propose(
         str, typer.Option("--file", help="For explicit: a file of kafka-reassign-partitions.")
     ] = "",
     throttle: Throttle = "",
-    at_a_time: Annotated[int | None, typer.Option(help="So many moves at a time.", min=1)] = None,
+    at_a_time: Annotated[int | None, typer.Option(help="So many moves at a time.", parser=whole(1))] = None,
 ) -> None:
     """Propose a plan; a worker computes it. With --wait until that is done."""
     stated: dict[str, Any] = {

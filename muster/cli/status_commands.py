@@ -34,6 +34,8 @@ _IN_DETAIL: Final = (
 _MOST: Final = 500
 """Findings of one kind; whoever has more has one problem, not so many."""
 
+_NEVER_CAME: Final = "never-connected"
+
 
 def register(app: typer.Typer) -> None:
     """Add these commands at the top."""
@@ -77,8 +79,12 @@ def health(session: Session) -> None:
     found: list[dict[str, Any]] = []
 
     def page() -> None:
-        found[:] = _findings(session, list(session.rest.rows("brokers")))
+        brokers = list(session.rest.rows("brokers"))
+        found[:] = _findings(session, brokers)
         session.screen.rows(found, _FINDINGS, "which")
+        expected = [str(one["broker_id"]) for one in brokers if one["state"] == _NEVER_CAME]
+        if expected:
+            session.screen.note(f"Enrolled, and never came yet: broker {', '.join(expected)}.")
 
     session.show(page)
     if found:
@@ -99,8 +105,10 @@ def processes(
 
 def _findings(session: Session, brokers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     rest = session.rest
+    # Who is enrolled may come, and is missed by nobody but a cluster that has no broker yet.
+    well = {"live", _NEVER_CAME} if any(one["state"] == "live" for one in brokers) else {"live"}
     for one in brokers:
-        if one["state"] != "live":
+        if one["state"] not in well:
             yield _finding(f"broker {one['state']}", one["broker_id"], f"since {at(one['changed_at'])}")
     for state, what in (("offline", "partition without a leader"), ("under-replicated", "under-replicated")):
         for one in rest.rows("partitions", _MOST, state=state):

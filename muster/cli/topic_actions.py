@@ -9,10 +9,10 @@ from muster.cli.commands import command
 from muster.cli.failures import usage
 from muster.cli.rest import named
 from muster.cli.session import Session
-from muster.cli.typed import numbers, pairs, scope
+from muster.cli.typed import numbers, pairs, scope, whole
 
 Topic = Annotated[str, typer.Argument(help="The topic's name.")]
-Total = Annotated[int, typer.Argument(help="How many partitions it is to have in all.", min=1)]
+Total = Annotated[int, typer.Argument(help="How many partitions it is to have in all.", parser=whole(1))]
 Assign = Annotated[
     list[str],
     typer.Option(
@@ -33,8 +33,8 @@ def register(app: typer.Typer) -> None:
 def create(
     session: Session,
     topic: Topic,
-    partitions: Annotated[int | None, typer.Option("-p", "--partitions", min=1)] = None,
-    replicas: Annotated[int | None, typer.Option("-r", "--replicas", min=1)] = None,
+    partitions: Annotated[int | None, typer.Option("-p", "--partitions", parser=whole(1))] = None,
+    replicas: Annotated[int | None, typer.Option("-r", "--replicas", parser=whole(1))] = None,
     config: Annotated[list[str], typer.Option("-c", "--config", help="Such as retention.ms=86400000.")] = [],  # noqa: B006
     assign: Assign = [],  # noqa: B006
 ) -> None:

@@ -2,8 +2,11 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+
+import typer
 
 from muster.cli.failures import Failure, usage
 
@@ -12,6 +15,18 @@ _POWER: Final = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 _SPAN: Final = re.compile(r"(\d{1,9})(ms|s|m|h|d)")
 _SPAN_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MOST_NUMBERS: Final = 10_000
+
+
+def whole(least: int) -> Callable[[str | int], int]:
+    """What reads a whole number, `least` or more; it raises typer.BadParameter."""
+
+    def number(text: str | int) -> int:
+        said = str(text).strip()
+        if not said.isdecimal() or len(said) > 18 or int(said) < least:
+            raise typer.BadParameter(f"{said!r} is no whole number from {least} on.")
+        return int(said)
+
+    return number
 
 
 def scope(text: str) -> dict[str, Any]:

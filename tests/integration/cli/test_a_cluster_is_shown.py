@@ -152,6 +152,17 @@ def test_a_log_that_was_mended_is_no_finding(viewer: Muster) -> None:
     assert row["state"] == "mended"
 
 
+def test_a_broker_that_never_came_is_no_finding_where_others_are(viewer: Muster) -> None:
+    cast.add_cluster()
+    cast.add_broker(1)
+    cast.add_broker(7, fenced=True)
+    Broker.objects.filter(broker_id=7).update(broker_epoch=0)
+    well = viewer("health")
+    assert well.code == 0 and "Enrolled, and never came yet: broker 7." in well.err
+    Broker.objects.filter(broker_id=1).delete()
+    assert [one["what"] for one in viewer("health", "-o", "json").json] == ["broker never-connected"]
+
+
 def test_the_doctor_starts_nobody_who_is_kept_out(viewer: Muster) -> None:
     cast.add_cluster()
     cast.add_broker(1)

@@ -131,3 +131,10 @@ def test_what_is_nothing_is_refused_before_anybody_is_asked(
 ) -> None:
     code, out, said = run(tmp_path, *words, *(() if "topics" in words else SHOW))
     assert (code, out) == (ExitCode.USAGE, "") and told in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize("typed", ["x", "0", "1.5", "9" * 19])
+def test_what_is_no_number_is_told_so(tmp_path: Path, typed: str) -> None:
+    """It said `'x' is not a valid int range`."""
+    code, _, said = run(tmp_path, "brokers", "show", typed)
+    assert code == ExitCode.USAGE and f"'{typed}' is no whole number from 1 on." in said
