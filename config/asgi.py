@@ -3,8 +3,12 @@
 import os
 
 from django.core.asgi import get_asgi_application
+from django.template import engines
+
+from config.template_files import read_all
 
 # This product has no other settings module, whatever the shell was told for another one.
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 
 application = get_asgi_application()
+read_all(engines["django"].engine)
