@@ -3,7 +3,6 @@
 import os
 
 from django.core.asgi import get_asgi_application
-from django.template import engines
 
 from config.template_files import read_all
 
@@ -11,4 +10,4 @@ from config.template_files import read_all
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 
 application = get_asgi_application()
-read_all(engines["django"].engine)
+read_all()

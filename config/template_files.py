@@ -5,10 +5,13 @@ from pathlib import Path
 from django.template import Engine, TemplateDoesNotExist, TemplateSyntaxError
 
 
-def read_all(engine: Engine) -> None:
+def read_all(engine: Engine | None = None) -> None:
     """Compile every template now. Django reads each when it is first shown: an upgrade that replaced files
     below a process that ran on mixed pages of two versions, and failed those whose view knew less.
+
+    `engine`: the pages' own, unless another is told.
     """
+    engine = engine or Engine.get_default()
     folders = {folder for loader in engine.template_loaders for folder in _folders(loader)}
     for folder in sorted(folders):
         for path in sorted(folder.rglob("*.html")):

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from django.conf import settings
-from django.template import Context, Engine, engines
+from django.template import Context, Engine
+from django.template.loaders.cached import Loader
 
 from config.template_files import read_all
 
@@ -24,7 +25,8 @@ def test_what_is_replaced_before_it_was_shown_is_shown_as_it_was(tmp_path: Path)
 def test_the_process_that_serves_pages_has_read_all_of_ours() -> None:
     from web import serve  # noqa: F401  who serves has it imported
 
-    (loader,) = engines["django"].engine.template_loaders
+    (loader,) = Engine.get_default().template_loaders
+    assert isinstance(loader, Loader)
     ours = settings.BASE_DIR / "templates"
     names = {path.relative_to(ours).as_posix() for path in ours.rglob("*.html")}
     assert names and names <= set(loader.get_template_cache)
