@@ -51,10 +51,12 @@ _SILENT = (OperationalError, InterfaceError)
 _TOO_MANY = (
     *("too many clients", "too many connections", "connection slots are reserved"),
     *("no more connections allowed", "client connections exceeded"),
+    "query_wait_timeout",
 )
 """How PostgreSQL, in English, refuses one connection more, and PgBouncer; else it counts as silent.
 
-Libpq tells no SQLSTATE of what failed to connect.
+The last is PgBouncer's, too, which let somebody in and had no connection for him in time. Libpq tells no
+SQLSTATE of what failed to connect.
 """
 _ENDED = ("57014", "55P03")
 """A statement took longer than it may, or waited for a lock longer than it may."""

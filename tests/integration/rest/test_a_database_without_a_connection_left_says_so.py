@@ -51,12 +51,13 @@ def test_it_is_told_and_logged(fresh_database: str, postgres_server: Postgres) -
     assert "too many connections" in told["error"] and "s3" not in told["error"]
 
 
-@pytest.mark.parametrize("limit", ["max_client_conn", "max_db_client_connections"])
+@pytest.mark.parametrize("limit", ["max_client_conn", "max_db_client_connections", "query_wait_timeout"])
 def test_a_pgbouncer_that_lets_in_nobody_more_is_not_silent(limit: str) -> None:
     """Its older versions have one limit, later ones three, of which two are worded alike."""
     words = "no more connections allowed" if limit == "max_client_conn" else "client connections exceeded"
+    said = limit if limit == "query_wait_timeout" else f"{words} ({limit})"
     with (
-        refusing_pooler(f"{words} ({limit})") as url,
+        refusing_pooler(said) as url,
         pytest.raises(OperationalError) as raised,
         DatabaseErrorWrapper(_Backend()),
     ):
