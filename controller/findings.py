@@ -64,6 +64,7 @@ def find(
         controller = CONTROLLER_LANE in orphans.lanes
         facts = {"number": len(orphans.lanes), "lanes": orphans.lanes, "controller": controller}
         facts |= {"shards": len(orphans.lanes) - controller, "only_reads": orphans.only_reads}
+        facts |= {"held_by": orphans.nodes[:_NAMED], "more": max(0, len(orphans.nodes) - _NAMED)}
         found.append(Finding("lanes_without_owner", CRITICAL, orphans.since, facts))
     if work.waiting:
         facts = {"number": work.waiting, "groups": work.groups}

@@ -23,11 +23,14 @@ _CONTROLLER = f"""
     FROM cluster LEFT JOIN ({_HOLDER}) AS holder ON true ORDER BY cluster.id LIMIT 1
 """
 _ORPHANS = f"""
-    SELECT lease.name, session.renewed_at, current_setting('transaction_read_only') = 'on' FROM lease
-    LEFT JOIN node_session AS session ON session.run = lease.run
+    SELECT lease.name, session.renewed_at, session.node, current_setting('transaction_read_only') = 'on'
+    FROM lease LEFT JOIN node_session AS session ON session.run = lease.run
     WHERE session.run IS NULL OR NOT ({ALIVE}) ORDER BY lease.name
 """
-_LAST_HEARD = f"SELECT max(renewed_at) FROM node_session AS session HAVING bool_and(NOT ({ALIVE}))"
+_LAST_HEARD = f"""
+    SELECT max(renewed_at), (array_agg(node ORDER BY renewed_at DESC NULLS LAST))[1]
+    FROM node_session AS session HAVING bool_and(NOT ({ALIVE}))
+"""
 """When the last node was heard, if none is left: one that stops in order gives its leases back."""
 
 _WAITING = """
@@ -72,12 +75,14 @@ def holder_of(lane: str) -> LeaseHolder | None:
 class Orphans:
     """Lanes that nobody holds, since the last of their owners was heard; None: nobody knows when.
 
+    `nodes`: those owners, as far as they are known; of lanes that were all given back, the last node.
     Where the database `only_reads`, no node can renew what it holds, however many run.
     """
 
     lanes: tuple[str, ...]
     since: datetime | None
     only_reads: bool
+    nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +106,14 @@ def orphans() -> Orphans:
     with connection.cursor() as cursor:
         cursor.execute(_ORPHANS)
         rows = cursor.fetchall()
-        heard = [at for _, at, _ in rows if at is not None]
+        heard = [(at, node) for _, at, node, _ in rows if at is not None]
         if rows and not heard:
             cursor.execute(_LAST_HEARD)
-            heard = [at for (at,) in cursor.fetchall() if at is not None]
+            heard = [(at, node) for at, node in cursor.fetchall() if at is not None]
     only_reads = any(reads for *_, reads in rows)
-    return Orphans(tuple(name for name, *_ in rows), max(heard) if heard else None, only_reads)
+    nodes = tuple(sorted({node for _, node in heard}))
+    since = max(at for at, _ in heard) if heard else None
+    return Orphans(tuple(name for name, *_ in rows), since, only_reads, nodes)
 
 
 def work() -> Work:

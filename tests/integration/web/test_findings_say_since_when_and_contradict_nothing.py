@@ -77,8 +77,10 @@ def test_lanes_that_the_last_node_gave_back_have_no_owner_since_it_was_heard() -
     NodeSession.objects.update(ended=True, renewed_at=heard)
     Lease.objects.update(run=None)
     assert found()["lanes_without_owner"].since == heard
+    assert "They were last held by node-1." in words("lanes_without_owner")
     NodeSession.objects.create(run="run-2", node="node-2", pid=2, backend_start=heard)
     assert found()["lanes_without_owner"].since is None, "node-2 is there: nobody knows"
+    assert "last held" not in words("lanes_without_owner")
 
 
 def test_lanes_have_no_owner_since_their_last_owner_was_heard(client: Client) -> None:
@@ -89,6 +91,7 @@ def test_lanes_have_no_owner_since_their_last_owner_was_heard(client: Client) ->
     # A node that was killed alone is ended by nobody.
     NodeSession.objects.update(ended=False)
     assert found()["lanes_without_owner"].facts["number"] == 65
+    assert "They were last held by node-1." in words("lanes_without_owner")
     NodeSession.objects.update(renewed_at=timezone.now())
     assert found() == {}
 
