@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.sessions.backends import db
-from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db.models.functions import Now
 
 from runtime import database_clock
@@ -22,10 +21,11 @@ class SessionStore(db.SessionStore):
         """When the row ends, counted from now on unless a `modification` is told."""
         return super().get_expiry_date(**{"modification": database_clock.now(), **kwargs})
 
-    def _get_session_from_db(self) -> AbstractBaseSession | None:
-        found: AbstractBaseSession | None = self.model.objects.filter(
-            session_key=self.session_key, expire_date__gt=Now()
-        ).first()
+    def load(self) -> dict[str, Any]:
+        """What the session holds; nothing, and no session, if its row ended."""
+        found = self.model.objects.filter(session_key=self.session_key, expire_date__gt=Now()).first()
         if found is None:
             self._session_key = None
-        return found
+            return {}
+        kept: dict[str, Any] = self.decode(found.session_data)
+        return kept
