@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import connection
 
 from controller import move_queries
-from controller.copying import PRODUCED
+from controller.copying import PATIENCE, PRODUCED
 from muster.kernel.topic_configs import (
     FOLLOWER_THROTTLED_RATE,
     FOLLOWER_THROTTLED_REPLICAS,
@@ -106,7 +106,7 @@ _UNDER_WAY: Final = f"""
 """
 
 
-_STILL: Final = """
+_STILL: Final = f"""
     SELECT move.topic_name, move.partition, new.broker_id, held.leader,
         arrival.grew_at AS since
     FROM reassignment AS move
@@ -116,7 +116,7 @@ _STILL: Final = """
     JOIN partition_progress AS progress ON progress.partition_id = held.id
     JOIN arrival ON arrival.move_id = move.id AND arrival.broker_id = new.broker_id
     WHERE move.phase = 'InProgress' AND held.leader > 0 AND new.broker_id <> ALL (held.isr)
-        AND arrival.grew_at < now() - %(still)s * interval '1 second'
+        AND arrival.grew_at < now() - GREATEST(%(still)s, {PATIENCE}) * interval '1 second'
         AND arrival.held_bytes < progress.size_bytes
         AND (%(plan)s::uuid IS NULL OR move.plan_id = %(plan)s)
     ORDER BY since, move.topic_name, move.partition, new.broker_id LIMIT %(limit)s
@@ -141,7 +141,9 @@ class StandsStill:
 
 
 def standing_still(limit: int, plan_id: UUID | None = None) -> list[StandsStill]:
-    """New replicas of a plan's moves under way, or of all, of which no byte came for STILL_AFTER_S."""
+    """New replicas of a plan's moves under way, or of all, of which no byte came for STILL_AFTER_S, or longer
+    where a throttle lets others have their turns for so long.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_STILL, {"still": STILL_AFTER_S, "limit": limit, "plan": plan_id})
         return [StandsStill(*row) for row in cursor.fetchall()]

@@ -16,7 +16,15 @@ SILENT_AFTER_S: Final = 15
 """A broker says with each ping what comes to it; of one that was silent for longer no rate is known."""
 
 STALLED_AFTER: Final = timedelta(seconds=5)
-"""How long nothing must have come of a copy that stands still."""
+"""How long nothing must have come of a copy that stands still, and of a throttled one `patience_s` more."""
+
+LARGEST_BATCH_BYTES: Final = 1_048_576
+"""A batch goes whole (`max.message.bytes`): below its own rate a throttle makes all others wait meanwhile."""
+
+PATIENCE: Final = f"""
+    (CASE WHEN held.throttle > 0 THEN {LARGEST_BATCH_BYTES} / held.throttle::float8
+        * (SELECT count(*) FROM reassignment AS other WHERE other.phase = 'InProgress') ELSE 0 END)"""
+"""For how many seconds a throttle lets nothing come to the partition `held`: others have their turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +35,7 @@ class Copying:
     said. `silent`: new replicas of which their brokers have said nothing; `unsized`: those whose leader has
     not said how large it is. `rate`: bytes a second in the last seconds; `produced`: those that producers
     write, once for each new replica that is not in sync. `said_at`: when a broker spoke last.
+    `patience_s`: for how long nothing may come though all is well, as it is throttled.
     """
 
     replicas: int = 0
@@ -39,6 +48,7 @@ class Copying:
     produced: float | None = None
     grew_at: datetime | None = None
     said_at: datetime | None = None
+    patience_s: float | None = None
 
     @property
     def left(self) -> int | None:
@@ -68,7 +78,8 @@ class Copying:
         if self.rate != 0 or self.has_all or self.grew_at is None:
             return None
         quiet = None if self.said_at is None else self.said_at - self.grew_at
-        return None if quiet is not None and quiet < STALLED_AFTER else self.grew_at
+        bound = STALLED_AFTER + timedelta(seconds=self.patience_s or 0)
+        return None if quiet is not None and quiet < bound else self.grew_at
 
     @property
     def falls_behind(self) -> bool:
@@ -104,7 +115,8 @@ taken for less written, never for more.
 # One row for each new replica of a move under way. `since`: an older word of the same broker.
 _REPLICAS: Final = f"""
     SELECT move.id AS move_id, move.plan_step, new.broker_id = ANY (held.isr) AS in_sync, progress.size_bytes,
-           {PRODUCED} AS produced, arrival.held_bytes, arrival.grew_at, arrival.at AS said_at,
+           {PRODUCED} AS produced, {PATIENCE} AS patience_s, arrival.held_bytes, arrival.grew_at,
+           arrival.at AS said_at,
            CASE WHEN arrival.at < now() - interval '{SILENT_AFTER_S} seconds' THEN NULL
                 WHEN arrival.at > since.at THEN GREATEST(0, arrival.held_bytes - since.bytes)
                     / extract(epoch FROM arrival.at - since.at) END AS rate
@@ -125,6 +137,7 @@ _SUMS: Final = """
              WHEN held_bytes IS NOT NULL THEN LEAST(held_bytes, size_bytes) END)::bigint AS copied,
     (sum(rate) FILTER (WHERE NOT in_sync))::float AS rate,
     (sum(produced) FILTER (WHERE NOT in_sync))::float AS produced,
+    max(patience_s) FILTER (WHERE NOT in_sync) AS patience_s,
     max(grew_at) FILTER (WHERE NOT in_sync) AS grew_at, max(said_at) AS said_at"""
 
 

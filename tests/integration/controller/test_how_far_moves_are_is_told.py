@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from controller import copying, store_moves
 from controller import statements_moves as statements
-from controller.models import Arrival, PartitionProgress, Reassignment, Topic
+from controller.models import Arrival, Partition, PartitionProgress, Reassignment, Topic
 from muster.messages.link.from_broker import Arriving
 from runtime.postgres import LaneConnection, open_connection
 from tests.integration.web import cast
@@ -94,6 +94,19 @@ def test_a_standstill_is_told_with_its_beginning_and_ends_with_the_next_byte(lan
     assert (began - told.stalled_since).total_seconds() == 12
     say(lane, 3, 250_001)
     assert far().stalled_since is None
+
+
+def test_a_copy_that_waits_for_its_turn_below_a_throttle_does_not_stand_still(lane: LaneConnection) -> None:
+    """Six partitions at 60 kB/s were called stalled, each until its next batch of 250 kB came."""
+    Partition.objects.update(throttle=60_000)
+    for broker in (3, 4):
+        say(lane, broker, 250_000)
+    for told_of in (False, False, False, True):
+        seconds_pass(lane, 6)
+        for broker in (3, 4):
+            say(lane, broker, 250_000)
+        assert far().rate == 0
+        assert (far().stalled_since is not None) == told_of
 
 
 def test_a_database_whose_clock_was_set_back_tells_pace_and_standstill_again(lane: LaneConnection) -> None:
