@@ -24,9 +24,12 @@ _TURNS = """
     SELECT (summary ->> 'metadata_version')::bigint, at, cause, node,
            (SELECT json_agg(record) FROM jsonb_array_elements(records) AS record
             WHERE record -> 'alike' ->> 0 = %(topic)s OR record ->> 'topic_id' = %(topic)s)::text
-    FROM journal
-    WHERE lane = 'controller' AND (summary ->> 'metadata_version')::bigint = ANY (%(versions)s)
+    FROM (SELECT * FROM journal
+          WHERE lane = 'controller' AND (summary ->> 'metadata_version')::bigint = ANY (%(versions)s)
+          UNION ALL SELECT * FROM journal
+          WHERE lane = 'cluster' AND (summary ->> 'metadata_version')::bigint = ANY (%(versions)s)) AS turns
 """
+"""Those of the cluster are the few lifts behind promotions and restores (`runtime.succession`)."""
 _REMOVALS = """
     SELECT record ->> 'topic_id', record ->> 'record' = 'TopicDeleted',
            COALESCE((record ->> 'first')::int, 0),

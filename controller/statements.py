@@ -102,6 +102,7 @@ UPDATE broker SET broker_epoch = broker_epoch + CASE WHEN broker_epoch > 0 THEN 
 WHERE broker_epoch > 0 OR set_back <> ''"""
 
 LIFT_PARTITIONS: Final = """
+WITH before AS (SELECT id, version FROM partition WHERE cardinality(isr) > 0), lifted AS (
 UPDATE partition SET leader_epoch = least(leader_epoch::bigint + %(by)s, %(last_epoch)s),
     leader = CASE WHEN leader_epoch::bigint + %(by)s < %(last_epoch)s AND cardinality(assigned) = 1
         THEN leader ELSE -1 END,
@@ -109,7 +110,11 @@ UPDATE partition SET leader_epoch = least(leader_epoch::bigint + %(by)s, %(last_
         THEN CASE unproven WHEN 0 THEN %(unproven)s WHEN %(unproven)s THEN %(again)s ELSE unproven END
         ELSE 0 END,
     version = %(version)s, changed_at = now()
-WHERE cardinality(isr) > 0"""
+WHERE cardinality(isr) > 0 RETURNING *)
+SELECT topic_id, assigned, leader, leader_epoch, isr, array_agg(partition ORDER BY partition), adding,
+    removing, throttle, base_epoch, unproven, array_agg(before.version ORDER BY partition)
+FROM lifted JOIN before USING (id)
+GROUP BY topic_id, assigned, leader, leader_epoch, isr, adding, removing, throttle, base_epoch, unproven"""
 """Those that never had a leader have given out no epoch. In the last epoch nobody leads.
 
 Where others than the one replica may hold what was committed, nobody does before all have shown their logs.

@@ -21,11 +21,18 @@ from controller.statements import arrays, numbers, partition_rows, places, uuids
 from controller.store_moves import as_json, require
 from muster.messages.link.from_broker import HighWatermark
 from muster.messages.link.quotas import QuotaRow
-from muster.messages.link.rows import UNPROVEN, UNPROVEN_AGAIN, BrokerConfigs, BrokerRow, TopicRow
+from muster.messages.link.rows import (
+    UNPROVEN,
+    UNPROVEN_AGAIN,
+    AlikePartitions,
+    BrokerConfigs,
+    BrokerRow,
+    TopicRow,
+)
 from runtime import cluster, requests, work
 from runtime.ports import VersionConflict
 from runtime.postgres import LaneConnection
-from runtime.succession import Proof
+from runtime.succession import Lifted, Proof
 
 BULK = 500
 """What changes so many partitions has a statement of its own, and is planned for itself."""
@@ -158,8 +165,11 @@ def note_progress(connection: LaneConnection, high_watermarks: Iterable[HighWate
         )
 
 
-def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
-    """Let every broker epoch and leader epoch go on so much higher (runtime.succession); how many rows."""
+def lift(connection: LaneConnection, by: int, metadata_version: int) -> Lifted:
+    """Let every broker epoch and leader epoch go on so much higher (runtime.succession).
+
+    The records name the versions that were replaced: along them the past of partitions is told.
+    """
     values = {
         "by": by,
         "version": metadata_version,
@@ -169,7 +179,15 @@ def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
     }
     connection.execute(statements.LIFT_TOPICS, values)
     brokers = connection.execute(statements.LIFT_BROKERS, values).rowcount
-    return brokers + connection.execute(statements.LIFT_PARTITIONS, values).rowcount
+    lifted = [
+        facts.PartitionsChanged(AlikePartitions(*map(_hashable, alike)), metadata_version, tuple(before))
+        for *alike, before in connection.execute(statements.LIFT_PARTITIONS, values).fetchall()
+    ]
+    return Lifted(brokers + sum(len(one.base_versions) for one in lifted), lifted)
+
+
+def _hashable(column: Any) -> Any:
+    return tuple(column) if isinstance(column, list) else column
 
 
 def lacking(connection: LaneConnection, since: datetime | None, below: int | None) -> Proof:

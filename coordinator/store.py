@@ -45,6 +45,7 @@ from runtime import cluster, requests, work
 from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.ports import VersionConflict
 from runtime.postgres import LaneConnection
+from runtime.succession import Lifted
 
 logger = logging.getLogger("muster.coordinator")
 
@@ -427,9 +428,9 @@ class GroupStore:
         work.withdraw(connection, REBALANCE, after.group_id)
 
 
-def lift(connection: LaneConnection, by: int, metadata_version: int) -> int:
-    """Let every group's generation go on so much higher (runtime.succession); returns how many groups."""
-    return connection.execute(statement("lift_generations"), {"by": by}).rowcount
+def lift(connection: LaneConnection, by: int, metadata_version: int) -> Lifted:
+    """Let every group's generation go on so much higher (runtime.succession)."""
+    return Lifted(connection.execute(statement("lift_generations"), {"by": by}).rowcount)
 
 
 def _touched_partitions(before: GroupRows, records: Iterable[GroupRecord]) -> set[Partition]:

@@ -8,10 +8,11 @@ every run is ended and every lease is free, before anybody works on it.
 import json
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import structlog
 
 from runtime import cluster, nodes
@@ -41,8 +42,16 @@ LANE: Final = "cluster"
 _LOCK: Final = 4_005
 """One lift at a time; whoever waited finds nothing left to lift."""
 
-Lift = Callable[[Connection, int, int], int]
-"""Lifts one app's rows by a number, stamps them with a metadata_version, and says how many they were."""
+
+class Lifted(NamedTuple):
+    """How many rows of an app were lifted, and by which records the journal tells what they are now."""
+
+    rows: int
+    records: Sequence[msgspec.Struct] = ()
+
+
+Lift = Callable[[Connection, int, int], Lifted]
+"""Lifts one app's rows by a number, and stamps them with a metadata_version."""
 
 
 class Proof(NamedTuple):
@@ -115,22 +124,21 @@ def _lift(
         newest = connection.execute("SELECT max(at)::text FROM journal").fetchone()[0]
         by = by or _high_enough(connection, is_watched=not only_if_promoted)
         row = cluster.lift(connection, now, by, is_promoted=only_if_promoted)
-        lifted: dict[str, int] = {
-            what: lift(connection, by, row.metadata_version) for what, lift in sorted(_lifts.items())
-        }
+        lifted = {what: lift(connection, by, row.metadata_version) for what, lift in sorted(_lifts.items())}
         nodes.lift(connection, by)
         ended = connection.execute("UPDATE node_session SET ended = true WHERE NOT ended").rowcount
         connection.execute("UPDATE lease SET run = NULL, epoch = epoch + %s", (by,))
         summary = {
             "event": event,
+            "metadata_version": row.metadata_version,
             "timeline_before": before.timeline,
             "timeline": row.timeline,
             "newest_entry_at": newest,
             "by": by,
-            "lifted": lifted,
+            "lifted": {what: one.rows for what, one in lifted.items()},
             "ended_runs": ended,
         }
-        _tell(connection, node, event, summary)
+        _tell(connection, node, event, summary, [one for each in lifted.values() for one in each.records])
     told = {name: value for name, value in summary.items() if name != "event"}
     log.warning(f"this postgresql was {event}: everything counted was lifted", **told)
     return row, by
@@ -164,12 +172,14 @@ def _most_lacking(connection: Connection, since: datetime | None, below: int | N
     return max((of(connection, since, below) for of in _lacking.values()), default=Proof(0, ""))
 
 
-def _tell(connection: Connection, node: str, event: str, summary: Mapping[str, Any]) -> None:
+def _tell(
+    connection: Connection, node: str, event: str, summary: Mapping[str, Any], records: Sequence[Any]
+) -> None:
     """What was acknowledged after the newest entry is lost; how much that is, nobody can know any more."""
     newest = summary["newest_entry_at"] or "the beginning"
     connection.execute(
         "INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)"
-        " SELECT %s, coalesce(max(seq), 0) + 1, %s, %s, 'cluster', %s, %s::jsonb, '[]'::jsonb,"
+        " SELECT %s, coalesce(max(seq), 0) + 1, %s, %s, 'cluster', %s, %s::jsonb, %s::jsonb,"
         " clock_timestamp() FROM journal WHERE lane = %s",
         (
             LANE,
@@ -177,6 +187,7 @@ def _tell(connection: Connection, node: str, event: str, summary: Mapping[str, A
             node,
             f"PostgreSQL was {event}: what was acknowledged after {newest} and is not here is lost",
             json.dumps(summary),
+            msgspec.json.encode(records).decode(),
             LANE,
         ),
     )

@@ -19,7 +19,8 @@ from muster.kernel.error_codes import ErrorCode
 LOOKED_AT: Final = 5_000
 """Turns that one page looks at; of those whose records it must read, a tenth."""
 
-CONTROLLER: Final = "controller"
+GROUPS: Final = "coordinator/"
+"""How lanes of groups begin."""
 JOURNAL: Final = "journal"
 """What the first page of the journal watches; earlier ones do not change."""
 
@@ -192,7 +193,7 @@ class Turn:
 
     @property
     def of_group(self) -> bool:
-        return self.lane != CONTROLLER
+        return self.lane.startswith(GROUPS)
 
     @property
     def deeds(self) -> list[Deed]:

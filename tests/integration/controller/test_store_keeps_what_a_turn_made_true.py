@@ -461,7 +461,7 @@ def test_a_lift_clears_the_proofs(connection: LaneConnection) -> None:
     rows = store.load(connection)
     turn(connection, rows, facts.SetBackProven(3, 99, "broker 3 was given epoch 9, and this is 0"))
     before = store.load(connection)
-    assert store.lift(connection, 1_000, before.metadata_version) == 1
+    assert store.lift(connection, 1_000, before.metadata_version).rows == 1
     assert _set_back(connection) == ["", "", ""]
 
 

@@ -1,11 +1,16 @@
 """REST tells what pages tell of the past: who led and who was in sync at a moment, and what became of it."""
 
+import uuid
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from controller.core.records import TopicDeleted
+from controller.models import Partition
+from runtime import cluster, succession
+from runtime.succession import LIFT
 from tests.integration.rest.conftest import Caller
 from tests.integration.web import cast
 from tests.integration.web.test_pages_of_topics_and_brokers import past, turn
@@ -79,6 +84,32 @@ def test_what_became_of_a_partition_is_told_newest_first(viewer: Caller) -> None
     assert [row["loss"] for row in page["items"]] == ["", "broker 1 may lack records"]
     page = viewer.get(f"partitions/orders/0/history?limit=2&cursor={page['next']}").json()
     assert [row["cause"] for row in page["items"]] == ["topics were asked for"] and page["next"] is None
+
+
+def test_what_was_before_a_restore_is_told_behind_it(viewer: Caller) -> None:
+    past(cast.add_topic("orders", 2, [(2, 1)]))
+    Partition.objects.filter(partition=1).update(leader=1, leader_epoch=2)
+    with connection.cursor() as cursor:
+        cluster.initialise(cursor.connection, uuid.uuid4(), [])
+        cursor.execute("UPDATE cluster SET metadata_version = 102")
+        succession.adopt(cursor.connection, "node-1")
+
+    def as_of(moment: str) -> list[tuple[object, ...]]:
+        rows = viewer.get(f"topics/orders/history?as_of={moment}").json()["items"]
+        return [(row["state"], row["leader"], row["leader_epoch"], row["isr"]) for row in rows]
+
+    lifted = ("known", None, 2 + LIFT)
+    assert as_of(at(-60)) == [(*lifted, [1]), (*lifted, [2, 1])]
+    assert as_of(at(5)) == [("known", None, 2, [1]), ("known", 2, 1, [2, 1])]
+    assert as_of(at(45)) == [("known", 2, 1, [2, 1])] * 2
+    told = viewer.get("partitions/orders/0/history").json()["items"]
+    assert [(row["version"], row["leader_epoch"]) for row in told] == [
+        (102 + LIFT, 2 + LIFT),
+        (102, 2),
+        (101, 2),
+        (100, 1),
+    ]
+    assert told[0]["cause"].startswith("PostgreSQL was restored:")
 
 
 def test_what_cannot_be_told_is_refused(viewer: Caller, stranger: Caller) -> None:

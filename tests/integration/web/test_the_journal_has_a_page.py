@@ -51,6 +51,13 @@ def ask(by: str, why: str, seconds_ago: int = 0, **summary: object) -> None:
     cast.journal("controller", "cluster", at, "topics were asked for", [], asked=asked, **summary)
 
 
+def test_a_restore_is_about_the_cluster_and_no_group_of_that_name(viewer: Client) -> None:
+    cast.add_group("cluster")
+    cast.journal("cluster", "cluster", cast.ago(), "PostgreSQL was restored: what is not here is lost", [])
+    rows = viewer.get("/journal/").content.decode()
+    assert ">the cluster</a>" in rows and "/groups/cluster/" not in rows
+
+
 def test_it_says_who_did_what_and_why_and_leads_to_what_it_is_about(viewer: Client) -> None:
     ask("olga", "for the gates", topics=["orders", "gone"])
     cast.journal("controller", "cluster", cast.ago(), "broker 2 was silent", [], brokers_fenced=[2])
