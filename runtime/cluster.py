@@ -8,7 +8,8 @@ from runtime.ports import SHARD_COUNT, Connection, VersionConflict
 
 _IDENTITY = """
 SELECT (SELECT system_identifier FROM pg_control_system()),
-       ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int
+       ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int,
+       (SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'cluster'::regclass::oid
 """
 
 
@@ -20,11 +21,16 @@ class Promoted(WrongDatabase):
     """It is the cluster's PostgreSQL, on another timeline: `runtime.succession` makes it fit to write to."""
 
 
+class ReadIn(WrongDatabase):
+    """A dump was read in, or the database copied, and nobody has adopted it yet."""
+
+
 class Identity(NamedTuple):
-    """Which PostgreSQL this is, and how often it was promoted."""
+    """Which PostgreSQL this is, how often it was promoted, and which table of which of its databases."""
 
     system_identifier: int
     timeline: int
+    location: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +46,14 @@ class ClusterRow:
     feature_level: int
     shard_count: int
     proven_version: int
+    location: str
 
 
 def read(connection: Connection) -> ClusterRow:
     """The cluster's row. Raises WrongDatabase if `initialise_cluster` has not run."""
     row = connection.execute(
         "SELECT cluster_id, system_identifier, timeline, epoch_floor, metadata_version, next_producer_id,"
-        " feature_level, shard_count, proven_version FROM cluster WHERE id = 1"
+        " feature_level, shard_count, proven_version, location FROM cluster WHERE id = 1"
     ).fetchone()
     if row is None:
         raise WrongDatabase("This database holds no cluster yet: run `manage.py initialise_cluster`.")
@@ -70,10 +77,11 @@ def lift(connection: Connection, now: Identity, by: int, *, is_promoted: bool) -
     was decided on another one, so nothing is believed of it.
     """
     connection.execute(
-        "UPDATE cluster SET system_identifier = %s, timeline = %s, epoch_floor = epoch_floor + %s,"
-        " metadata_version = metadata_version + %s, next_producer_id = next_producer_id + %s,"
+        "UPDATE cluster SET system_identifier = %s, timeline = %s, location = %s,"
+        " epoch_floor = epoch_floor + %s, metadata_version = metadata_version + %s,"
+        " next_producer_id = next_producer_id + %s,"
         " proven_version = CASE WHEN %s THEN metadata_version ELSE 0 END WHERE id = 1",
-        (now.system_identifier, now.timeline, by, by, by, is_promoted),
+        (*now, by, by, by, is_promoted),
     )
     return read(connection)
 
@@ -125,12 +133,11 @@ def take_producer_ids(connection: Connection, count: int) -> int:
 
 def initialise(connection: Connection, cluster_id: UUID, lanes: list[str]) -> None:
     """Store the cluster's row and a free lease for each lane, where they are missing."""
-    system_identifier, timeline = identity(connection)
     connection.execute(
-        "INSERT INTO cluster (id, cluster_id, system_identifier, timeline, epoch_floor, metadata_version,"
-        " next_producer_id, feature_level, shard_count, created_at)"
-        " VALUES (1, %s, %s, %s, 0, 0, 0, 1, %s, clock_timestamp()) ON CONFLICT (id) DO NOTHING",
-        (cluster_id, system_identifier, timeline, SHARD_COUNT),
+        "INSERT INTO cluster (id, cluster_id, system_identifier, timeline, location, epoch_floor,"
+        " metadata_version, next_producer_id, feature_level, shard_count, created_at)"
+        " VALUES (1, %s, %s, %s, %s, 0, 0, 0, 1, %s, clock_timestamp()) ON CONFLICT (id) DO NOTHING",
+        (cluster_id, *identity(connection), SHARD_COUNT),
     )
     connection.execute(
         "INSERT INTO lease (name, run, epoch) SELECT name, NULL, 0 FROM unnest(%s::text[]) AS u(name)"
@@ -144,7 +151,7 @@ def refuse_wrong_database(connection: Connection, backend_pid: int) -> ClusterRo
 
     `backend_pid` is what the server said when the connection was made. Raises WrongDatabase for a pooler
     (whoever answers is somebody else), a standby, another PostgreSQL than the cluster was made in, another
-    number of shards; Promoted for one that was promoted since.
+    number of shards; Promoted for one that was promoted since, ReadIn for tables that were made anew.
     """
     pid, in_recovery = connection.execute("SELECT pg_backend_pid(), pg_is_in_recovery()").fetchone()
     if pid != backend_pid:
@@ -159,6 +166,12 @@ def refuse_wrong_database(connection: Connection, backend_pid: int) -> ClusterRo
             f" {now.system_identifier}: epochs given out since the copy was made would be given out again."
             " If this copy is to take the cluster's place, stop what runs on the other one and run"
             " `manage.py adopt_restore`."
+        )
+    if row.location not in ("", now.location):
+        raise ReadIn(
+            "The tables of this cluster were made anew since (a dump was read in, or the database copied):"
+            " what was given out since the dump was made, epochs and ids of producers, would be given out"
+            " again. Stop what runs on the one that it replaces and run `manage.py adopt_restore`."
         )
     if is_promotion(row, now):
         raise Promoted(

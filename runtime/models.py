@@ -17,6 +17,9 @@ NAME_LENGTH = 64
 VERSION_LENGTH = 40
 """Longest version of a program, in characters; `kafkaserver.version` makes shorter ones."""
 
+LOCATION_LENGTH = 24
+"""Longest location of the cluster's row, in characters: two numbers of 32 bits."""
+
 KEY_LENGTH = 255
 """Longest key of a turn or work item, in characters; group ids are at most this long."""
 
@@ -33,6 +36,13 @@ class Cluster(models.Model):
     next_producer_id = models.BigIntegerField(default=0, help_text="First id of the next block.")
     proven_version = models.BigIntegerField(
         default=0, db_default=0, help_text="metadata_version before the last promotion; 0: none is believed."
+    )
+    location = models.CharField(
+        max_length=LOCATION_LENGTH,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="By oid, the database and the table that these rows were made in; empty: not known.",
     )
     feature_level = models.IntegerField(default=1)
     shard_count = models.IntegerField(default=64)

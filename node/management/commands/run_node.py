@@ -17,7 +17,7 @@ from kafkaserver.compiled import running
 from kafkaserver.version import own_version
 from muster.kernel.environment import SettingError
 from runtime import metrics
-from runtime.cluster import WrongDatabase
+from runtime.cluster import ReadIn, WrongDatabase
 from runtime.collecting import calm_collector
 from runtime.ports import ConnectionLost
 from runtime.postgres import Postgres
@@ -75,7 +75,10 @@ async def _run() -> None:
 
 
 def _wait_for_database() -> None:
-    """A connection that may carry leases, within a minute. Raises WrongDatabase or CommandError."""
+    """A connection that may carry leases, within a minute. Raises WrongDatabase or CommandError.
+
+    Who reads a dump in under `make up` adopts it meanwhile, from another terminal.
+    """
     give_up_at = time.monotonic() + WAIT_FOR_DATABASE_S
     database = Postgres(settings.DATABASE_DIRECT_URL, settings.MUSTER_NODE_NAME)
     while True:
@@ -86,7 +89,11 @@ def _wait_for_database() -> None:
             if time.monotonic() > give_up_at:
                 raise CommandError(f"PostgreSQL cannot be reached: {error}") from error
             log.warning("PostgreSQL cannot be reached yet", error=str(error))
-            time.sleep(0.5)
+        except ReadIn as error:
+            if time.monotonic() > give_up_at:
+                raise
+            log.warning("PostgreSQL has to be adopted first", error=str(error))
+        time.sleep(0.5)
 
 
 def _refuse_unknown_schema() -> None:

@@ -24,7 +24,12 @@ class Command(BaseCommand):
         try:
             link.transaction(lambda connection: cluster.initialise(connection, uuid.uuid4(), LANES))
             pid = link.connection.info.backend_pid
-            row = link.call(lambda connection: cluster.refuse_wrong_database(connection, pid))
+            try:
+                row = link.call(lambda connection: cluster.refuse_wrong_database(connection, pid))
+            except cluster.ReadIn as error:
+                # Nodes wait; under `make up` the database runs no longer than what it starts.
+                self.stderr.write(str(error))
+                row = link.call(cluster.read)
         except cluster.WrongDatabase as error:
             raise CommandError(str(error)) from error
         finally:

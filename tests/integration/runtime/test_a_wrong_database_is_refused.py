@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime import cluster
+from runtime import cluster, succession
 from runtime.ports import ConnectionLost
 from runtime.postgres import LaneConnection, Postgres, cut_off_after, open_connection, told
 from tests.conformance.databases import LANES
@@ -37,6 +37,26 @@ def test_a_copy_in_another_postgresql(connection: LaneConnection, fresh_database
     assert "was made in PostgreSQL" in refusal(connection)
     with pytest.raises(cluster.WrongDatabase):
         Postgres(fresh_database, "node-1").connect("aaaa", "session")
+
+
+def test_a_dump_that_was_read_in_where_it_was_made(connection: LaneConnection, fresh_database: str) -> None:
+    cluster.initialise(connection, uuid.uuid4(), LANES)
+    # What reading in makes of it: another table, with the rows of then.
+    connection.execute("CREATE TABLE read_in (LIKE cluster INCLUDING ALL)")
+    connection.execute("INSERT INTO read_in TABLE cluster")
+    connection.execute("DROP TABLE cluster")
+    connection.execute("ALTER TABLE read_in RENAME TO cluster")
+    assert "adopt_restore" in refusal(connection)
+    with pytest.raises(cluster.ReadIn):
+        Postgres(fresh_database, "node-1").connect("aaaa", "session")
+    succession.adopt(connection, "node-1")
+    Postgres(fresh_database, "node-1").connect("aaaa", "session").close()
+
+
+def test_a_database_of_the_version_before_is_taken_for_its_own(connection: LaneConnection) -> None:
+    cluster.initialise(connection, uuid.uuid4(), LANES)
+    connection.execute("UPDATE cluster SET location = ''")
+    cluster.refuse_wrong_database(connection, connection.info.backend_pid)
 
 
 def test_a_promoted_standby(connection: LaneConnection) -> None:
