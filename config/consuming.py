@@ -1,6 +1,7 @@
-"""This room is how a worker waits at Redis: where that refuses a command, its log says which one, and why."""
+"""This room is how a worker waits at Redis: what that refuses, or holds that is no message, its log tells."""
 
 import time
+from typing import Any, Final
 
 import structlog
 from celery.worker.consumer import Consumer
@@ -11,9 +12,22 @@ log = structlog.get_logger(__name__)
 REST_S = 1.0
 """After a refusal, which nothing but an operator or a failover ends; Celery would ask again at once."""
 
+_NO_MESSAGE: Final = (ValueError, TypeError, LookupError, AttributeError)
+"""What reading an entry of the queue raises that no version of Celery has written."""
+
 
 class TellingConsumer(Consumer):
-    """Celery's, which calls a refusal a lost connection and tells its kind alone."""
+    """Celery's, which calls a refusal a lost connection and tells its kind alone.
+
+    An entry of the queue that is no message ends Celery's, which nobody starts again. Here it costs the
+    connection.
+    """
+
+    connection_errors: tuple[type[BaseException], ...]
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.connection_errors = (*self.connection_errors, *_NO_MESSAGE)
 
     def on_connection_error_before_connected(self, exc: Exception) -> None:
         """As Celery's, behind the reason."""
@@ -29,4 +43,7 @@ class TellingConsumer(Consumer):
 def _tell(exc: Exception) -> None:
     if isinstance(exc, ResponseError):
         log.error("Redis refuses what a worker needs; tried again until it does not", error=str(exc))
+        time.sleep(REST_S)
+    elif isinstance(exc, _NO_MESSAGE):
+        log.error("somebody put into the queue what is no message; left out", error=repr(exc), exc_info=exc)
         time.sleep(REST_S)

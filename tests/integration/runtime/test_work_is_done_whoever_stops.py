@@ -220,6 +220,29 @@ def test_a_worker_goes_on_when_redis_was_restarted_and_when_it_forgot_everything
     assert {by for _, _, by in states(truth)} == {"worker"} and worker.process.poll() is None
 
 
+@pytest.mark.parametrize("entry", ["no message", "{}", "[1]"])
+def test_a_worker_goes_on_where_the_queue_held_what_is_no_message(
+    entry: str,
+    truth: Truth,
+    redis_server: Redis,
+    start_worker: Callable[..., Worker],
+    start_node: Callable[..., CounterNode],
+) -> None:
+    worker = start_worker()
+    worker.wait_ready()
+    with redis.Redis.from_url(redis_server.url) as link:
+        link.lpush("muster", entry)
+    wait_for(
+        lambda: worker.process.poll() is not None or worker.connections_lost() > 0, "the worker has read it"
+    )
+    assert worker.process.poll() is None and b"what is no message" in worker.log.read_bytes()
+    node = start_node("node-1")
+    node.wait_accepted()
+    node.ask("add", LANE, KEY, 1)
+    wait_for(lambda: [state for state, _, _ in states(truth)] == ["adopted"], "its work is adopted")
+    assert states(truth)[0][2] == "worker"
+
+
 def test_a_stopped_redis_delays_nobody_and_the_spare_process_is_asked(
     truth: Truth, redis_server: Redis, start_node: Callable[..., CounterNode]
 ) -> None:
