@@ -24,11 +24,13 @@ class Patience:
     One timer serves however many partitions are awaited.
     """
 
-    __slots__ = ("_awaited", "_end_wait", "_timer")
+    __slots__ = ("_awaited", "_due_s", "_end_wait", "_timer")
 
     def __init__(self, end_wait: Callable[[], None]) -> None:
         self._end_wait = end_wait
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._due_s = 0.0
+        """When that ends the wait, by the loop's clock: uvloop's handle of what is due cannot tell."""
         self._awaited: dict[PartitionKey, tuple[int, Instant]] = {}
         """From which leader epoch on, and until when."""
 
@@ -36,10 +38,10 @@ class Patience:
         """`key` is led here in a new epoch: a fetch that waits is answered very soon."""
         self._awaited[key] = leader_epoch, after(now, AWAITED_MS)
         if self._timer is not None:
-            due = asyncio.get_running_loop().time() + IMPATIENT_MS / 1000
-            if due < self._timer.when():
+            due_s = asyncio.get_running_loop().time() + IMPATIENT_MS / 1000
+            if due_s < self._due_s:
                 self.end()
-                self._timer = asyncio.get_running_loop().call_at(due, self._end_wait)
+                self._wait_until(due_s)
 
     def asked(self, named: Iterable[tuple[PartitionKey, int]], now: Instant) -> None:
         """The follower asks for these, each in this leader epoch."""
@@ -55,10 +57,14 @@ class Patience:
     def begin(self, wait_ms: int) -> None:
         """A fetch waits from now on, for `wait_ms` at most."""
         wait_ms = min(wait_ms, IMPATIENT_MS) if self._awaited else wait_ms
-        self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._end_wait)
+        self._wait_until(asyncio.get_running_loop().time() + wait_ms / 1000)
 
     def end(self) -> None:
         """It waits no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _wait_until(self, due_s: float) -> None:
+        self._due_s = due_s
+        self._timer = asyncio.get_running_loop().call_at(due_s, self._end_wait)

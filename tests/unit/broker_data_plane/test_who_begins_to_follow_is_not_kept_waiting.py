@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from broker.core.replica_log import PartitionKey
-from broker.patience import AWAITED_MS
+from broker.patience import AWAITED_MS, Patience
 from broker.replication import Replication, early_rest_ms
 from broker.settings import from_environment
 from muster.kafkawire.api_table import ApiKey
+from muster.kernel.instants import Instant
 from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow, PartitionRow
 from tests.unit.broker_data_plane.planes import (
     KEY,
@@ -27,6 +28,7 @@ from tests.unit.broker_data_plane.planes import (
     produce,
     produced,
 )
+from tests.unit.kafkaserver.interrupted import interrupted
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
 LONG_MS = 60_000
@@ -134,6 +136,20 @@ async def test_a_thousand_changes_at_once_start_one_timer(
             one.plane.obey(row(leader=1, epoch=epoch))
         assert len(started) == 1
         await two.hear()
+
+
+def test_who_leads_more_partitions_in_the_moment_in_which_a_wait_ends_goes_on_leading() -> None:
+    ended: list[str] = []
+
+    async def lead() -> None:
+        patience = Patience(lambda: ended.append("the wait"))
+        patience.begin(LONG_MS)
+        for number in range(3):
+            patience.expect(PartitionKey(ORDERS, number), 3, Instant(0))
+        await asyncio.sleep(0)
+
+    interrupted(lead())
+    assert ended == ["the wait"]
 
 
 async def test_a_new_leader_that_its_follower_asks_too_early_commits_at_once(tmp_path: Path) -> None:
