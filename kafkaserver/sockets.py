@@ -83,8 +83,8 @@ class Connection:
         self._outbox = Outbox()
         self._parked_elements = 0
         self._in_read_event = False
-        self._mute: asyncio.TimerHandle | None = None
-        """While its client has to wait; nothing that it sends is heard."""
+        self._mute: tuple[float, asyncio.Handle] | None = None
+        """Until when, by the loop's clock, its client has to wait; nothing that it sends is heard."""
         self._paused = self._writing = self.is_closed = False
         self.was_active = True
 
@@ -342,11 +342,11 @@ class Connection:
         """Hear no further request for so long; who is mute already stays so for the longer time."""
         loop = self._server.loop
         until = loop.time() + for_ms / 1000
-        if self.is_closed or (self._mute is not None and self._mute.when() >= until):
+        if self.is_closed or (self._mute is not None and self._mute[0] >= until):
             return
         if self._mute is not None:
-            self._mute.cancel()
-        self._mute = loop.call_at(until, self._unmute)
+            self._mute[1].cancel()
+        self._mute = until, loop.call_at(until, self._unmute)
         # Whoever waits for memory is not read now, and pauses when that is there.
         if not (self._in_read_event or self._paused or self._starved_of_bytes):
             self._pause()
@@ -477,7 +477,7 @@ class Connection:
         if self._gate is not None:
             self._gate.leave()
         if self._mute is not None:
-            self._mute.cancel()
+            self._mute[1].cancel()
             self._mute = None
         loop = self._server.loop
         loop.remove_reader(self._socket)

@@ -13,6 +13,7 @@ from kafkaserver.replies import Reply
 from kafkaserver.server import KafkaServer
 from kafkaserver.short_requests import RECEIVED_BYTES, ShortRequests
 from muster.kafkawire.api_table import RequestHeader
+from tests.unit.kafkaserver.interrupted import interrupted
 from tests.unit.kafkaserver.served import LIMITS, answer, request, served, until
 
 AGAIN = b"the same again"
@@ -192,6 +193,28 @@ async def test_who_is_to_wait_is_read_no_further_until_then() -> None:
         assert server.counters.requests == 2
         writer.close()
         await writer.wait_closed()
+
+
+def test_who_is_to_wait_once_more_in_the_moment_in_which_a_wait_ends_is_answered() -> None:
+    waiting: list[tuple[RequestHeader, memoryview, Reply]] = []
+
+    def throttle_both(header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+        waiting.append((header, memoryview(bytes(frame)), reply))
+        if len(waiting) == 2:
+            for one in waiting:
+                one[2].throttle(20)
+                echo(*one)
+
+    async def ask_twice() -> None:
+        async with served(throttle_both) as (server, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request(1) + request(2))
+            assert await reader.readexactly(len(answer(1)) * 2) == answer(1) + answer(2)
+            assert server.counters.failed == 0
+            writer.close()
+            await writer.wait_closed()
+
+    interrupted(ask_twice())
 
 
 @pytest.mark.parametrize("is_for_short_requests", [True, False])
