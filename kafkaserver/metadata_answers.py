@@ -3,6 +3,7 @@
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from kafkaserver.callers import ANYBODY, KafkaCaller, caller_of
@@ -45,6 +46,7 @@ AT_ONCE: Final = 500
 LOOKED_THROUGH: Final = 20_000
 """So many are looked through for a lost leader, in about a millisecond; a longer answer waits for nobody."""
 
+_NAME: Final = attrgetter("name")
 _NO_ID: Final = bytes(16)
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
@@ -86,11 +88,14 @@ class MetadataHandler:
         """
         answer = MetadataAnswer(self._view(), header, frame, caller_of(reply))
         answer.lists_nodes = not (answer.is_by_name and self._finds_nodes(reply))
-        may_wait = self._missed.may_wait and answer.size <= LOOKED_THROUGH
+        # Counted once: each topic is looked up for it, and a request may name tens of thousands.
+        size = answer.size
+        may_wait = self._missed.may_wait and size <= LOOKED_THROUGH
         waits = may_wait and (self._is_too_early(answer) or self._is_again(answer, reply))
-        newer = self._newer(reply, answer.misses_a_topic)
-        if waits or newer is not None or answer.size > AT_ONCE:
-            self._later.start(reply, self._beside(answer, reply, newer, waits=waits), answer.size)
+        # A few may be named that were just made; through thousands nobody looks twice.
+        newer = self._newer(reply, size <= LOOKED_THROUGH and answer.misses_a_topic)
+        if waits or newer is not None or size > AT_ONCE:
+            self._later.start(reply, self._beside(answer, reply, newer, waits=waits), size)
         else:
             self._list_fenced(answer)
             reply.send(answer.whole())
@@ -174,8 +179,8 @@ class MetadataAnswer:
         self._asked: Sequence[Any] | None = None
         if request.topics is not None and (version or request.topics):
             # A topic that is asked for twice is answered once, or a small request had an answer of any size.
-            distinct = {self._key(asked): asked for asked in request.topics}
-            self._asked = tuple(distinct.values())
+            key = self._key if version >= FIRST_WITH_IDS else _NAME
+            self._asked = tuple({key(asked): asked for asked in request.topics}.values())
 
     @property
     def is_by_name(self) -> bool:

@@ -2,6 +2,8 @@
 
 import asyncio
 import struct
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from kafkaserver.cluster_answers import (
@@ -12,10 +14,11 @@ from kafkaserver.cluster_answers import (
     answer_api_versions,
 )
 from kafkaserver.later import Later
-from kafkaserver.metadata_answers import MetadataHandler
+from kafkaserver.limits import ServerLimits
+from kafkaserver.metadata_answers import LOOKED_THROUGH, MetadataHandler
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import ApiKey, RequestHeader
-from tests.unit.kafkaserver.kafka_requests import body_of, frame
+from tests.unit.kafkaserver.kafka_requests import body_of, frame, parts
 from tests.unit.kafkaserver.served import served, until
 
 TOPICS = 20_000
@@ -74,3 +77,33 @@ async def test_others_are_heard_and_the_answers_of_one_connection_keep_their_ord
         for one in (writer, other):
             one.close()
             await one.wait_closed()
+
+
+class _Counted(dict[str, TopicView]):
+    looks = 0
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(name, default)
+
+
+async def test_each_topic_asked_for_is_looked_up_once_before_others_have_their_turn() -> None:
+    topics = _Counted(VIEW.topics)
+    metadata = MetadataHandler(lambda: replace(VIEW, topics=topics), Later())
+    many = LOOKED_THROUGH + 1
+    named = [parts(ApiKey.METADATA, 7, "MetadataRequestTopic", name=f"not-{n}") for n in range(many)]
+    asked = frame(ApiKey.METADATA, 7, topics=tuple(named), allow_auto_topic_creation=False)
+    looked_up: list[int] = []
+
+    def handle(header: RequestHeader, request: memoryview, reply: Reply) -> None:
+        metadata.handle(header, request, reply)
+        looked_up.append(topics.looks)
+
+    async with served(handle, ServerLimits()) as (_server, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(_sent(asked))
+        told = body_of(ApiKey.METADATA, 7, await _answer(reader))
+        assert len(told.topics) == many
+        writer.close()
+        await writer.wait_closed()
+    assert looked_up == [many]
