@@ -3,13 +3,20 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 JARS = Path(__file__).parent / "jars"
 # A job lives for seconds on few cores: it never earns back what the second compiler and parallel
 # collectors cost.
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+FAILURES: Final = (PySparkException, Py4JJavaError)
+"""How a job fails in Spark."""
 
 
 class NotInstalled(RuntimeError):
@@ -48,3 +55,13 @@ def _require_java() -> None:
     if shutil.which(java) is None:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no command `java` is on the PATH"
         raise NotInstalled(f"{where}: install Java 17")
+
+
+def reason_of(failure: Exception) -> str:
+    """What it all began with, in a line: Spark tells it below hundreds of Java's."""
+    cause: Any = getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
+    if cause is None:
+        return " ".join(str(failure).split())
+    while (deeper := cause.getCause()) is not None:
+        cause = deeper
+    return " ".join(f"{cause.getClass().getSimpleName()}: {cause.getMessage()}".split())

@@ -11,12 +11,12 @@ ROOT = Path(__file__).parents[3]
 STORED = {"DATABASE_URL": "postgresql://ann@127.0.0.1:1/counts"}
 
 
-def refused(folder: Path, **environment: str) -> str:
+def refused(folder: Path, *words: str, **environment: str) -> str:
     """The last line of a job that ended as one that was not understood."""
     left_out = ("DATABASE_URL", "JAVA_HOME")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     done = subprocess.run(
-        [sys.executable, "-m", "pipeline.jobs.departures", "--bootstrap", "127.0.0.1:1"],
+        [sys.executable, "-m", "pipeline.jobs.departures", "--bootstrap", "127.0.0.1:1", *words],
         env={**kept, "PYTHONPATH": str(ROOT), **environment},
         cwd=folder,
         capture_output=True,
@@ -43,3 +43,10 @@ def test_java_is_not_where_it_is_said_to_be(tmp_path: Path) -> None:
 
 def test_there_is_no_java(tmp_path: Path) -> None:
     assert "no command `java` is on the PATH" in refused(tmp_path, **STORED, PATH=str(tmp_path))
+
+
+def test_who_it_is_stands_in_no_file(tmp_path: Path) -> None:
+    said = refused(tmp_path, "--command-config", str(tmp_path / "none"), **STORED)
+    assert "--command-config" in said and "No such file" in said
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    assert "can't decode" in refused(tmp_path, "--command-config", str(tmp_path / "bytes"), **STORED)
