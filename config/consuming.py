@@ -1,6 +1,7 @@
 """This room is how a worker waits at Redis: what that refuses, or holds that is no message, its log tells."""
 
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
@@ -12,7 +13,7 @@ log = structlog.get_logger(__name__)
 REST_S = 1.0
 """After a refusal, which nothing but an operator or a failover ends; Celery would ask again at once."""
 
-_NO_MESSAGE: Final = (ValueError, TypeError, LookupError, AttributeError)
+_NO_MESSAGE: Final = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """What reading an entry of the queue raises that no version of Celery has written."""
 
 
@@ -28,6 +29,20 @@ class TellingConsumer(Consumer):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.connection_errors = (*self.connection_errors, *_NO_MESSAGE)
+
+    def create_task_handler(self, *arguments: Any, **named: Any) -> Callable[[Any], None]:
+        """As Celery's, which would be handed the same message again with each new connection."""
+        handle = super().create_task_handler(*arguments, **named)
+
+        def received(message: Any) -> None:
+            try:
+                handle(message)
+            except _NO_MESSAGE:
+                if not message.acknowledged:
+                    message.reject()
+                raise
+
+        return received
 
     def on_connection_error_before_connected(self, exc: Exception) -> None:
         """As Celery's, behind the reason."""

@@ -220,7 +220,25 @@ def test_a_worker_goes_on_when_redis_was_restarted_and_when_it_forgot_everything
     assert {by for _, _, by in states(truth)} == {"worker"} and worker.process.poll() is None
 
 
-@pytest.mark.parametrize("entry", ["no message", "{}", "[1]"])
+def a_message_with(**headers: object) -> str:
+    """A message of the right form for the right task, but for these headers."""
+    there = {"task": "runtime.perform_work", "id": "a", "lang": "py", **headers}
+    properties = {"delivery_tag": "a", "delivery_info": {"exchange": "", "routing_key": "muster"}}
+    form = {"content-type": "application/json", "content-encoding": "utf-8"}
+    return json.dumps({"body": "[[], {}, {}]", "headers": there, "properties": properties, **form})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param("no message", id="words"),
+        pytest.param("{}", id="empty"),
+        pytest.param("[1]", id="a list"),
+        pytest.param("[" * 100_000, id="deeper than Python reads"),
+        pytest.param(a_message_with(timelimit=5), id="a limit that is no pair"),
+        pytest.param(a_message_with(id=["a"]), id="an id that is none"),
+    ],
+)
 def test_a_worker_goes_on_where_the_queue_held_what_is_no_message(
     entry: str,
     truth: Truth,
