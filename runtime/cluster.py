@@ -1,8 +1,12 @@
 """This room reads and raises the one row of the cluster, and refuses a database that is not its own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
+
+from psycopg.errors import UndefinedColumn, UndefinedTable
 
 from runtime.ports import SHARD_COUNT, Connection, VersionConflict
 
@@ -49,12 +53,22 @@ class ClusterRow:
     location: str
 
 
+@contextmanager
+def _migrated() -> Iterator[None]:
+    """Raises WrongDatabase for a schema of an earlier version: nobody has looked at its migrations yet."""
+    try:
+        yield
+    except (UndefinedColumn, UndefinedTable) as error:
+        raise WrongDatabase("Migrations are missing in this database: run `manage.py migrate`.") from error
+
+
 def read(connection: Connection) -> ClusterRow:
-    """The cluster's row. Raises WrongDatabase if `initialise_cluster` has not run."""
-    row = connection.execute(
-        "SELECT cluster_id, system_identifier, timeline, epoch_floor, metadata_version, next_producer_id,"
-        " feature_level, shard_count, proven_version, location FROM cluster WHERE id = 1"
-    ).fetchone()
+    """The cluster's row. Raises WrongDatabase if `migrate` or `initialise_cluster` has not run."""
+    with _migrated():
+        row = connection.execute(
+            "SELECT cluster_id, system_identifier, timeline, epoch_floor, metadata_version, next_producer_id,"
+            " feature_level, shard_count, proven_version, location FROM cluster WHERE id = 1"
+        ).fetchone()
     if row is None:
         raise WrongDatabase("This database holds no cluster yet: run `manage.py initialise_cluster`.")
     return ClusterRow(*row)
@@ -132,13 +146,14 @@ def take_producer_ids(connection: Connection, count: int) -> int:
 
 
 def initialise(connection: Connection, cluster_id: UUID, lanes: list[str]) -> None:
-    """Store the cluster's row and a free lease for each lane, where they are missing."""
-    connection.execute(
-        "INSERT INTO cluster (id, cluster_id, system_identifier, timeline, location, epoch_floor,"
-        " metadata_version, next_producer_id, feature_level, shard_count, created_at)"
-        " VALUES (1, %s, %s, %s, %s, 0, 0, 0, 1, %s, clock_timestamp()) ON CONFLICT (id) DO NOTHING",
-        (cluster_id, *identity(connection), SHARD_COUNT),
-    )
+    """Store the cluster's row and a free lease for each lane, where they miss. Raises WrongDatabase."""
+    with _migrated():
+        connection.execute(
+            "INSERT INTO cluster (id, cluster_id, system_identifier, timeline, location, epoch_floor,"
+            " metadata_version, next_producer_id, feature_level, shard_count, created_at)"
+            " VALUES (1, %s, %s, %s, %s, 0, 0, 0, 1, %s, clock_timestamp()) ON CONFLICT (id) DO NOTHING",
+            (cluster_id, *identity(connection), SHARD_COUNT),
+        )
     connection.execute(
         "INSERT INTO lease (name, run, epoch) SELECT name, NULL, 0 FROM unnest(%s::text[]) AS u(name)"
         " ON CONFLICT (name) DO NOTHING",

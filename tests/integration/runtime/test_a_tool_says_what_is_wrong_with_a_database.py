@@ -35,6 +35,22 @@ def test_a_copy_on_another_server_is_named_with_the_way_out(fresh_database: str)
     assert line.startswith("CommandError: This cluster was made in PostgreSQL") and "adopt_restore" in line
 
 
+@pytest.mark.parametrize("command", ["run_node", "initialise_cluster", "adopt_restore"])
+def test_the_schema_of_the_version_before_is_named_with_the_way_out(
+    fresh_database: str, command: str
+) -> None:
+    """All of them read the cluster's row first, also before they look which migrations were applied."""
+    assert end_of(fresh_database, "initialise_cluster").returncode == 0
+    with psycopg.connect(fresh_database, autocommit=True) as connection:
+        connection.execute("ALTER TABLE cluster DROP COLUMN location")
+    ended = end_of(fresh_database, command)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == (
+        "CommandError: Migrations are missing in this database: run `manage.py migrate`."
+    )
+    assert "Traceback" not in ended.stderr
+
+
 @pytest.mark.parametrize("days", ["0", "36501", "999999999"])
 def test_a_token_ends_on_a_day_that_calendars_have(fresh_database: str, days: str) -> None:
     ended = end_of(fresh_database, "create_token", "ann", "--role", "viewer", "--expires-days", days)
