@@ -161,6 +161,12 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   event.detail.shouldSwap = false;
   location.reload();
 });
+// Somebody typed or chose on meanwhile: the form, which the answer may replace, asks once more by itself.
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const { elt, formData } = detail.requestConfig;
+  const said = (data) => String(new URLSearchParams(data));
+  if (elt.matches("form.filter") && said(formData) !== said(new FormData(elt))) detail.shouldSwap = false;
+});
 for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"])
   document.addEventListener(name, ({ detail }) => detail.xhr?.status === 403 ? location.reload() : say("The list could not be read. It is as it was before. Try again.", "bad", true));
 
