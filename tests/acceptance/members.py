@@ -232,11 +232,11 @@ class Member:
     def check(self) -> None:
         """It goes on, and nothing was out of order."""
         assert self.disorder == [], self.name
-        assert self.process.poll() is None, f"{self.name} ended: {self.grumble()}"
+        assert self.process.poll() is None, f"{self.name} ended: {self.grumble()[-2000:]}"
 
     def grumble(self) -> str:
-        """The end of what it printed as its errors."""
-        return self._grumble.read_text(encoding="utf-8", errors="replace")[-2000:]
+        """What it printed as its errors."""
+        return self._grumble.read_text(encoding="utf-8", errors="replace")
 
     def ask_to_leave(self) -> None:
         """SIGTERM: commit, leave, end."""
@@ -247,7 +247,7 @@ class Member:
         status = self.process.wait(PATIENCE_S)
         self.hear()
         # A JVM tells the signal by which it was ended, though it ended in order.
-        assert status in (0, 128 + signal.SIGTERM), f"{self.name} ended by {status}: {self.grumble()}"
+        assert status in (0, 128 + signal.SIGTERM), f"{self.name} ended by {status}: {self.grumble()[-2000:]}"
         assert self.disorder == [], self.name
 
     def kill(self) -> None:

@@ -230,6 +230,11 @@ class Party:
                 self.generations.append(json.load(answer)["generation"])
 
     @property
+    def came_back(self) -> bool:
+        """Whether one of them says that it gave its place up, and joined again."""
+        return any("unable to join group session" in one.grumble() for one in self.staying)
+
+    @property
     def values(self) -> set[int]:
         """Everything that its members have read."""
         return {one.value for member in (*self.staying, *self.left) for one in member.read}
