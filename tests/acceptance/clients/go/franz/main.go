@@ -58,16 +58,15 @@ func main() {
 	for stopping.Err() == nil {
 		fetches := client.PollFetches(stopping)
 		for _, problem := range fetches.Errors() {
-			if errors.Is(problem.Err, context.Canceled) {
-				continue
-			}
-			if session := (*kgo.ErrGroupSession)(nil); errors.As(problem.Err, &session) {
-				// It asks for its coordinator twice, by turns at every broker that it has heard of, also at one that
-				// is gone: then it says this, and joins again by itself.
+			var session *kgo.ErrGroupSession
+			switch {
+			case errors.Is(problem.Err, context.Canceled):
+			case errors.As(problem.Err, &session):
+				// It lost its coordinator, and asked where to find it at brokers that are gone, too: it joins again by itself.
 				log.Print(problem.Err)
-				continue
+			default:
+				log.Fatal(problem.Err)
 			}
-			log.Fatal(problem.Err)
 		}
 		fetches.EachRecord(func(record *kgo.Record) {
 			fmt.Println(record.Partition, record.Offset, string(record.Key), string(record.Value))
