@@ -14,6 +14,9 @@ LONGEST_GAP_MS = 1_000
 HUNG_AFTER_MS = LEASE_TTL_MS + LOOK_EVERY_MS + 100
 """lease_ttl, the difference of two clocks' rates, and one look: whoever is judged hung is frozen by then."""
 
+RECONNECTED_MS = 3_000
+"""For how long after this node lost its own connection a peer without one may be on its way back as well."""
+
 CRASHED, HUNG, GONE = "crashed", "hung", "gone"
 
 HASTE_MS = 50
@@ -56,9 +59,13 @@ class Judge:
         self._seen: dict[str, _Observation] = {}
         self._last_look_at: Instant | None = None
         self._refusals: dict[str, _Refusal] = {}
+        self._was_cut_off = False
+        self._back_since: Instant | None = None
 
     def begin_again(self) -> None:
         """The connection is new, or an end found no row: nothing that was seen counts any more."""
+        # What has looked before lost its connection: a server that starts again ends those of all nodes.
+        self._was_cut_off = self._was_cut_off or self._last_look_at is not None
         self._seen.clear()
         self._refusals.clear()
         self._last_look_at = None
@@ -81,10 +88,14 @@ class Judge:
         """Who is to be ended after this look; `sent_at` by this node's clock.
 
         Gone: its address refuses, and then one look finds it without its session's backend. Crashed: two
-        looks in a row, 0.4 s apart, do. Hung: its renewals stood still for HUNG_AFTER_MS of time in which
-        this node looked without a gap.
+        looks in a row, 0.4 s apart, do, unless this node has just lost its own. Hung: its renewals stood
+        still for HUNG_AFTER_MS of time in which this node looked without a gap.
         """
         last, self._last_look_at = self._last_look_at, sent_at
+        if self._was_cut_off:
+            self._was_cut_off, self._back_since = False, sent_at
+        elif self._back_since is not None and elapsed_ms(self._back_since, sent_at) >= RECONNECTED_MS:
+            self._back_since = None
         if last is None or elapsed_ms(last, sent_at) > LONGEST_GAP_MS:
             self._seen.clear()
         verdicts: list[Verdict] = []
@@ -103,7 +114,7 @@ class Judge:
                 before.gone_since = None
             elif before.gone_since is None:
                 before.gone_since = sent_at
-            elif elapsed_ms(before.gone_since, sent_at) >= LOOK_EVERY_MS:
+            elif self._back_since is None and elapsed_ms(before.gone_since, sent_at) >= LOOK_EVERY_MS:
                 verdicts.append(Verdict(peer.run, peer.renewals, CRASHED))
                 continue
             if elapsed_ms(before.since, sent_at) >= HUNG_AFTER_MS:

@@ -3,17 +3,15 @@
 import os
 import signal
 from collections.abc import Callable
+from contextlib import closing
 
 from standalone.postgres import Postgres
 from tests.integration.runtime.conftest import CounterNode, Truth, wait_for
 
 
 def sessions(url: str) -> dict[str, int]:
-    truth = Truth(url)
-    try:
+    with closing(Truth(url)) as truth:
         return dict(truth.rows("SELECT node, renewals FROM node_session WHERE NOT ended"))
-    finally:
-        truth.close()
 
 
 def test_two_healthy_nodes_keep_what_they_hold(
@@ -43,11 +41,10 @@ def test_two_healthy_nodes_keep_what_they_hold(
     wait_for(both_renew, "both renew again")
     first.ask("add", "coordinator/0", "orders", 1)
     first.wait("said", "orders", times=2)
-    after = Truth(fresh_database)
-    assert after.rows("SELECT name, run FROM lease ORDER BY name") == owners
-    assert after.rows("SELECT count(*) FROM node_session WHERE ended") == [(0,)]
-    assert after.counter("orders").total == 2
-    after.close()
+    with closing(Truth(fresh_database)) as after:
+        assert after.rows("SELECT name, run FROM lease ORDER BY name") == owners
+        assert after.rows("SELECT count(*) FROM node_session WHERE ended") == [(0,)]
+        assert after.counter("orders").total == 2
 
 
 def test_a_terminated_session_connection_freezes_nobody(

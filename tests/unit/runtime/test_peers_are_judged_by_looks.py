@@ -13,6 +13,7 @@ from runtime.judging import (
     HUNG_AFTER_MS,
     LOOK_EVERY_MS,
     PROOF_MS,
+    RECONNECTED_MS,
     Judge,
     Verdict,
 )
@@ -79,6 +80,26 @@ def test_a_new_connection_begins_everything_again() -> None:
     look(judge, 0, peer(1, there=False))
     judge.begin_again()
     assert look(judge, 400, peer(1, there=False)) == []
+
+
+def test_a_peer_may_come_back_later_than_who_lost_its_connection_as_well() -> None:
+    """A server that starts again ends the connections of all: whoever was slower by 0.4 s was robbed."""
+    judge = Judge()
+    look(judge, 0, peer(1))
+    judge.begin_again()
+    back_at = 2_000
+    for at in range(back_at, back_at + RECONNECTED_MS, LOOK_EVERY_MS):
+        assert look(judge, at, peer(1, there=False)) == []
+    crashed = [Verdict("bbbb", 1, CRASHED)]
+    assert look(judge, back_at + RECONNECTED_MS + LOOK_EVERY_MS, peer(1, there=False)) == crashed
+
+
+def test_who_refuses_is_gone_also_for_who_has_just_come_back() -> None:
+    judge = Judge()
+    look(judge, 0, peer(1))
+    judge.begin_again()
+    refused(judge, 100)
+    assert look(judge, 120, peer(1, there=False)) == [Verdict("bbbb", 1, GONE)]
 
 
 def test_an_end_that_found_no_row_begins_that_peer_again() -> None:
