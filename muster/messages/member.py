@@ -25,6 +25,8 @@ Token = Annotated[str, Meta(min_length=32, max_length=128)]
 Number = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 Offset = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 PartitionNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Code = Annotated[int, Meta(ge=-(2**15), le=2**15 - 1)]
+"""What a member states, and nobody acts on: a number of any length would be kept without being counted."""
 PATTERN_LENGTH_MAX = 256
 TOPICS_MAX = 1_000
 """In a subscription; a pattern may match any number."""
@@ -196,7 +198,7 @@ class PingResponse(Frame, frozen=True, kw_only=True, tag="PingResponse", forbid_
     consumer_id: Known
     number: Number
     generation: Number = 0
-    error_code: int = 0
+    error_code: Code = 0
     offset_info: OffsetInfo = ()
     standby_info: Annotated[tuple[TopicPartitions, ...], Meta(max_length=OWNED_TOPICS_MAX)] = ()
 
@@ -218,7 +220,7 @@ class StopFetcherResponse(
     consumer_id: Known
     generation: Number
     version: Number
-    error_code: int = 0
+    error_code: Code = 0
     offset_info: OffsetInfo = ()
 
 
@@ -247,7 +249,7 @@ class StartFetcherResponse(
     consumer_id: Known
     generation: Number
     version: Number
-    error_code: int = 0
+    error_code: Code = 0
 
 
 class CommitOffsetsRequest(Frame, frozen=True, kw_only=True, tag="CommitOffsets", forbid_unknown_fields=True):

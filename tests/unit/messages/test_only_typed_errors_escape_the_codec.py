@@ -117,6 +117,16 @@ def test_limits_are_part_of_the_language(field: str, value: object) -> None:
     assert decoded(json.dumps(fields)) is None
 
 
+@pytest.mark.parametrize("kind", ["PingResponse", "StopFetcherResponse", "StartFetcherResponse"])
+def test_a_code_that_a_member_states_is_one_of_16_bits(kind: str) -> None:
+    key = {"number": 1} if kind == "PingResponse" else {"generation": 1, "version": 1}
+    frame = {"type": kind, "consumer_id": "ann", **key}
+    for code in (-(2**15), 2**15 - 1):
+        assert decoded(json.dumps(frame | {"error_code": code})) is not None
+    for code in (-(2**15) - 1, 2**15, 10**1_000):
+        assert decoded(json.dumps(frame | {"error_code": code})) is None
+
+
 @pytest.mark.parametrize("entry", [[0], [-1, 0, 0], [0, -2, 0], [0, 2**63, 0], [0, 0, 0, 0], [0, 0, "1"]])
 def test_offsets_are_partition_offset_and_generation(entry: list[object]) -> None:
     frame = {
