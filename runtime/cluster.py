@@ -3,17 +3,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from psycopg.errors import UndefinedColumn, UndefinedTable
 
-from runtime.ports import SHARD_COUNT, Connection, VersionConflict
+from runtime.ports import SHARD_COUNT, Connection, ConnectionLost, VersionConflict
 
-_IDENTITY = """
+_LOCATION: Final = """
+       (SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'cluster'::regclass::oid"""
+_IDENTITY: Final = f"""
 SELECT (SELECT system_identifier FROM pg_control_system()),
-       ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int,
-       (SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'cluster'::regclass::oid
+       ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int,{_LOCATION}
 """
 
 
@@ -135,14 +136,18 @@ def advance(connection: Connection, before: Numbers, after: Numbers) -> None:
 def take_producer_ids(connection: Connection, count: int) -> int:
     """The first of `count` producer ids that nobody else is given; one statement, whoever asks.
 
-    A controller whose turn advances the row meanwhile finds that it has moved, and decides again.
+    A controller whose turn advances the row meanwhile finds that it has moved, and decides again. Raises
+    ConnectionLost where a dump was read in beneath this connection: its ids were given out already.
     """
-    (first,) = connection.execute(
-        "UPDATE cluster SET next_producer_id = next_producer_id + %(count)s WHERE id = 1"
+    row = connection.execute(
+        "UPDATE cluster SET next_producer_id = next_producer_id + %(count)s"
+        f" WHERE id = 1 AND location IN ('', {_LOCATION})"
         " RETURNING next_producer_id - %(count)s",
         {"count": count},
     ).fetchone()
-    return int(first)
+    if row is None:
+        raise ConnectionLost("the tables of this cluster were made anew, and nobody has adopted them")
+    return int(row[0])
 
 
 def initialise(connection: Connection, cluster_id: UUID, lanes: list[str]) -> None:

@@ -57,7 +57,7 @@ WITH mine AS (
     UPDATE node_session
     SET renewals = renewals + 1, renewed_at = now(), pid = pg_backend_pid(),
         backend_start = (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())
-    WHERE run = %(run)s AND NOT ended
+    WHERE run = %(run)s AND NOT ended AND to_regclass('lease') = %(table)s::oid
     RETURNING renewals)
 SELECT (SELECT renewals FROM mine),
        (SELECT json_agg(json_build_array(
@@ -71,7 +71,8 @@ SELECT (SELECT renewals FROM mine),
             l.name, l.run, l.epoch, l.run IS NULL OR s.run IS NULL OR s.ended) ORDER BY l.name)
         FROM lease l LEFT JOIN node_session s ON s.run = l.run)
 """
-_FENCE = "SELECT 1 FROM lease WHERE name = %s AND epoch = %s FOR SHARE"
+_FENCE = "SELECT 1 FROM lease WHERE name = %s AND epoch = %s AND tableoid = %s::oid FOR SHARE"
+"""In the table of before: rows of then, of a dump that was read in beneath us, may hold the same epoch."""
 _FENCED = """
 WITH written AS (
 {statement}
@@ -79,7 +80,7 @@ WITH written AS (
 SELECT 1 / (count(*) = %(lease_count)s)::int AS held FROM (
     SELECT 1 FROM lease l
     JOIN unnest(%(lease_names)s::text[], %(lease_epochs)s::bigint[]) u(name, epoch) USING (name, epoch)
-    FOR SHARE OF l) f)
+    WHERE l.tableoid = %(lease_table)s::oid FOR SHARE OF l) f)
 {result}
 """
 _FENCE_ONLY = "SELECT held FROM fence"
@@ -98,6 +99,7 @@ FROM pg_stat_activity WHERE pid = pg_backend_pid()
 """
 _BEGIN_LINK = """
 SELECT pid, backend_start,
+       to_regclass('lease')::oid,
        set_config('synchronous_commit', CASE told WHEN 'off' THEN 'on' ELSE told END, false)
 FROM pg_stat_activity, current_setting('synchronous_commit') AS told WHERE pid = pg_backend_pid()
 """
@@ -117,6 +119,8 @@ class LaneConnection(psycopg.Connection[tuple[Any, ...]]):
         self.offered: list[Offered] = []
         self.row_ids: dict[Any, int] = {}
         """By which ids the server of this connection knows rows; its successor may give them to others."""
+        self.lease_table: int | None = None
+        """By oid; None: there is none, or no link was made of this connection."""
 
     def changed(self, statement: LiteralString, values: Mapping[str, Any]) -> int:
         """Run a statement that writes; how many rows it changed."""
@@ -286,6 +290,7 @@ class _Batch:
             "lease_names": array_of_texts(lease.name for lease in self._held),
             "lease_epochs": array_of_numbers(lease.epoch for lease in self._held),
             "lease_count": len(self._held),
+            "lease_table": self._connection.lease_table,
         }
         try:
             return self._connection.execute(_fenced(statement, result), {**values, **fence}).fetchall()
@@ -313,6 +318,7 @@ class PostgresLink:
             row = connection.execute(_BEGIN_LINK).fetchone()
         assert row is not None
         self._backend = Backend(*row[:2])
+        connection.lease_table = row[2]
         self._socket = connection.fileno()
 
     @property
@@ -327,7 +333,7 @@ class PostgresLink:
         passing("turn.begin")
         with told(connection), _rolled_back(connection):
             connection.execute("BEGIN")
-            if connection.execute(_FENCE, (held.name, held.epoch)).fetchone() is None:
+            if connection.execute(_FENCE, (held.name, held.epoch, connection.lease_table)).fetchone() is None:
                 raise Fenced(held.name)
             passing("turn.fenced")
             write(connection)
@@ -367,17 +373,20 @@ class PostgresLink:
         """Run and epoch of these leases now (Link.epochs)."""
         with told(self.connection):
             rows = self.connection.execute(
-                "SELECT name, run, epoch FROM lease WHERE name = ANY (%s)", (list(names),)
+                "SELECT name, run, epoch FROM lease WHERE name = ANY (%s) AND tableoid = %s::oid",
+                (list(names), self.connection.lease_table),
             ).fetchall()
         return {name: (run, epoch) for name, run, epoch in rows}
 
     def take(self, name: str, seen_epoch: int, run: str) -> bool:
         """Take the lease (Link.take)."""
         return self._changed(
-            "UPDATE lease SET run = %s, epoch = epoch + 1 WHERE name = %s AND epoch = %s",
+            "UPDATE lease SET run = %s, epoch = epoch + 1"
+            " WHERE name = %s AND epoch = %s AND tableoid = %s::oid",
             run,
             name,
             seen_epoch,
+            self.connection.lease_table,
         )
 
     def resign(self, held: Held) -> bool:
@@ -436,7 +445,8 @@ class PostgresLink:
     def renew(self, run: str) -> Look:
         """Renew and look, in one statement (Link.renew)."""
         with told(self.connection):
-            row = self.connection.execute(_RENEW, {"run": run}).fetchone()
+            values = {"run": run, "table": self.connection.lease_table}
+            row = self.connection.execute(_RENEW, values).fetchone()
         assert row is not None
         renewals, peers, leases = row
         return Look(

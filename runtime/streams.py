@@ -202,7 +202,7 @@ class Stream:
         epoch = seat.epoch
         while not link.take(seat.name, epoch, self._run):
             # An earlier try may have been committed with its answer lost: then the row names our run.
-            run, epoch = link.epochs([seat.name])[seat.name]
+            run, epoch = link.epochs([seat.name]).get(seat.name, (None, epoch))
             if run != self._run:
                 return None
         return epoch + 1

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from runtime import cluster, succession
+from runtime.database import Fenced, Held, JournalRow
 from runtime.ports import ConnectionLost
 from runtime.postgres import LaneConnection, Postgres, cut_off_after, open_connection, told
 from tests.conformance.databases import LANES
@@ -27,6 +28,16 @@ def refusal(connection: LaneConnection, pid: int | None = None) -> str:
     return str(refused.value)
 
 
+def read_in_again(connection: LaneConnection, *tables: str) -> None:
+    """What reading a dump in makes of each of these: another table, with the rows of then."""
+    with connection.transaction():
+        for table in tables:
+            connection.execute(f"CREATE TABLE read_in (LIKE {table} INCLUDING ALL)")
+            connection.execute(f"INSERT INTO read_in TABLE {table}")
+            connection.execute(f"DROP TABLE {table}")
+            connection.execute(f"ALTER TABLE read_in RENAME TO {table}")
+
+
 def test_a_database_without_a_cluster(connection: LaneConnection) -> None:
     assert "initialise_cluster" in refusal(connection)
 
@@ -41,16 +52,41 @@ def test_a_copy_in_another_postgresql(connection: LaneConnection, fresh_database
 
 def test_a_dump_that_was_read_in_where_it_was_made(connection: LaneConnection, fresh_database: str) -> None:
     cluster.initialise(connection, uuid.uuid4(), LANES)
-    # What reading in makes of it: another table, with the rows of then.
-    connection.execute("CREATE TABLE read_in (LIKE cluster INCLUDING ALL)")
-    connection.execute("INSERT INTO read_in TABLE cluster")
-    connection.execute("DROP TABLE cluster")
-    connection.execute("ALTER TABLE read_in RENAME TO cluster")
+    read_in_again(connection, "cluster")
     assert "adopt_restore" in refusal(connection)
     with pytest.raises(cluster.ReadIn):
         Postgres(fresh_database, "node-1").connect("aaaa", "session")
     succession.adopt(connection, "node-1")
     Postgres(fresh_database, "node-1").connect("aaaa", "session").close()
+
+
+def test_whoever_runs_on_writes_nothing_into_a_dump_that_was_read_in_beneath_it(
+    connection: LaneConnection, fresh_database: str
+) -> None:
+    """The rows of then name its run and its epochs, if it ran already when the dump was made."""
+    cluster.initialise(connection, uuid.uuid4(), LANES)
+    lane, held = LANES[0], Held(LANES[0], 1)
+    link = Postgres(fresh_database, "node-1").connect("aaaa", "session")
+    try:
+        link.begin_run("aaaa", "node-1", "")
+        assert link.take(lane, 0, "aaaa") and link.renew("aaaa").renewals == 1
+        journal = JournalRow(lane, 1, uuid.uuid4(), "node-1", "orders", "added", {}, [])
+        link.turn(held, lambda _: None, journal)
+        link.batch([held], lambda batch: batch.execute("INSERT INTO node_identity (name) VALUES ('a')", {}))
+        assert link.call(lambda on: cluster.take_producer_ids(on, 10)) == 0
+        read_in_again(connection, "cluster", "lease", "node_session")
+        with pytest.raises(Fenced):
+            link.turn(held, lambda _: None, journal)
+        with pytest.raises(Fenced):
+            link.batch([held], lambda batch: batch.execute("DELETE FROM journal", {}))
+        with pytest.raises(ConnectionLost, match="made anew"):
+            link.call(lambda on: cluster.take_producer_ids(on, 10))
+        assert not link.take(lane, 1, "aaaa") and link.epochs([lane]) == {}
+        assert link.renew("aaaa").renewals is None
+    finally:
+        link.close()
+    assert connection.execute("SELECT count(*) FROM journal").fetchone() == (1,)
+    assert cluster.read(connection).next_producer_id == 10
 
 
 def test_a_database_of_the_version_before_is_taken_for_its_own(connection: LaneConnection) -> None:
