@@ -48,9 +48,11 @@ def enough_failed_links(address: str) -> bool:
 
 
 def _failures(action: str, address: str) -> QuerySet[AccessEvent]:
-    since, network = Now() - timedelta(milliseconds=WINDOW_MS), network_of(address)
+    network, window = network_of(address), timedelta(milliseconds=WINDOW_MS)
     of_network = Q(address=network)
     if network != address:
         # Else an address that is not known, and has no network, were everybody's whose network is not noted.
         of_network |= Q(detail=network)
-    return AccessEvent.objects.filter(of_network, action=action, allowed=False, at__gt=since)
+    # What lies further ahead was before somebody set the clock back: it would shut people out until then.
+    of_late = {"at__gt": Now() - window, "at__lt": Now() + window}
+    return AccessEvent.objects.filter(of_network, action=action, allowed=False, **of_late)
