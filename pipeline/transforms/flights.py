@@ -5,7 +5,7 @@ from operator import and_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, StructField, StructType
+from pyspark.sql.types import BooleanType, DoubleType, StructField, StructType
 
 from pipeline.schemas import FLIGHT
 
@@ -23,7 +23,10 @@ def decode(records: DataFrame) -> DataFrame:
     flights = read.select("value.flight.*", "value.whole")
     # Spark reads JSON that lacks a field as a row with a null, whatever the schema says.
     required = [F.col(field.name).isNotNull() for field in FLIGHT if not field.nullable]
-    is_whole = reduce(and_, required) & F.col("whole").isNotNull()
+    # What is too large for a double, such as 1e999, it reads as without end.
+    doubles = [F.col(field.name) for field in FLIGHT if isinstance(field.dataType, DoubleType)]
+    finite = [one.isNull() | (F.abs(one) < float("inf")) for one in doubles]
+    is_whole = reduce(and_, required + finite) & F.col("whole").isNotNull()
     checked = flights.where(F.assert_true(is_whole, "MALFORMED_RECORD: a value is no flight").isNull())
     return checked.drop("whole")
 
