@@ -15,6 +15,9 @@ NOT_TYPED: Final = frozenset({"csrfmiddlewaretoken", "version", "key", "shown", 
 
 _FIELDS_MAX: Final = 1_000
 
+_LONGEST_ADDRESS: Final = 4_000
+"""In letters: a proxy may take 8 KiB for a line of a request's head, as nginx does."""
+
 
 def typed_into(posted: QueryDict) -> list[tuple[str, str]]:
     """The fields of a form that was sent, and what was typed into them.
@@ -33,6 +36,16 @@ def written_as_a_form(typed: Sequence[tuple[str, str]]) -> str:
         return ""
     written = urlencode(typed)
     return written if len(written) <= LONGEST_TYPED else ""
+
+
+def way_back(posted: QueryDict) -> str | None:
+    """The query by which a form is filled in as it was sent; None if no address bears it.
+
+    A browser keeps no answer to what was sent: whoever goes back to one is shown an error of the browser.
+    """
+    typed = typed_into(posted)
+    written = written_as_a_form(typed)
+    return None if len(written) > _LONGEST_ADDRESS or (typed and not written) else written
 
 
 def typed_in(written: str) -> list[tuple[str, str]]:

@@ -1,4 +1,6 @@
-"""Whoever looked at what would come of it and goes back finds the form as it was left."""
+"""Whoever looked at what would come of it and goes back, or reads again, finds the form as it was left."""
+
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -35,3 +37,51 @@ def test_the_way_back_from_what_would_come_of_it(
     expect(page.locator("[name=key]")).not_to_have_value(first)
     for name, text in typed.items():
         expect(page.locator(f"[name='{name}']")).to_have_value(text)
+
+
+LONG = "segment.ms=60000\n" * 500
+
+
+@pytest.mark.parametrize(
+    ("address", "look", "typed"),
+    [
+        (
+            "/cluster/ask/create-topic/",
+            "Show what would come of it",
+            {"topic": "ga tes&", "configs": "retention.ms=1\nsegment.ms=60000", "reason": "R&D <1>"},
+        ),
+        ("/ask/reset_offsets/departures/", "Show what would change", {"scope": "orders:0,2", "reason": ""}),
+    ],
+)
+def test_the_way_back_to_what_would_come_of_it(
+    open_page: Open, address: str, look: str, typed: dict[str, str]
+) -> None:
+    """It was the browser's error page, ERR_CACHE_MISS; read again, the form was sent a second time."""
+    cast.add_cluster()
+    cast.add_group("departures", phase="Empty")
+    page = open_page(address)
+    for name, text in typed.items():
+        page.locator(f"[name='{name}']").fill(text)
+    with page.expect_navigation():
+        page.get_by_role("button", name=look).click()
+    with page.expect_navigation():
+        page.get_by_role("link", name="Leave it").click()
+    sent: list[str] = []
+    page.on("request", lambda one: sent.append(one.method))
+    for move in (page.go_back, page.reload):
+        move()
+        expect(page).to_have_url(re.compile(re.escape(address)))
+        for name, text in typed.items():
+            expect(page.locator(f"[name='{name}']")).to_have_value(text)
+    assert set(sent) == {"GET"}
+
+
+def test_what_no_address_bears_is_left_to_the_browser(open_page: Open) -> None:
+    """Its page offers to send the form again, with all that was typed; an address without it would not."""
+    cast.add_cluster()
+    page = open_page("/cluster/ask/create-topic/")
+    page.locator("[name=configs]").fill(LONG)
+    with page.expect_navigation():
+        page.get_by_role("button", name="Show what would come of it").click()
+    expect(page).to_have_url(re.compile("/cluster/ask/create-topic/$"))
+    expect(page.locator("[name=configs]")).to_have_value(LONG)

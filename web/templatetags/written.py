@@ -10,6 +10,7 @@ from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from access.confirming import scripts_of, written_out
+from access.typed import way_back
 from controller import outcomes
 from controller.findings import Finding
 from muster.kernel.instants import spelled
@@ -28,6 +29,7 @@ register.filter("middle_cut", wording.middle_cut)
 register.filter("written_out", written_out)
 register.filter("scripts_of", scripts_of)
 register.filter("asked_for", outcomes.title_of)
+register.filter("way_back", way_back)
 
 MARKS = {
     "Stable": "stable",
