@@ -42,10 +42,12 @@ def way_back(posted: QueryDict) -> str | None:
     """The query by which a form is filled in as it was sent; None if no address bears it.
 
     A browser keeps no answer to what was sent: whoever goes back to one is shown an error of the browser.
+    The form stays about the version that was looked at: of another, what is filled in would undo the changes.
     """
-    typed = typed_into(posted)
-    written = written_as_a_form(typed)
-    return None if len(written) > _LONGEST_ADDRESS or (typed and not written) else written
+    version = posted.get("version")
+    fields = typed_into(posted) + ([("version", version)] if version else [])
+    written = written_as_a_form(fields)
+    return None if len(written) > _LONGEST_ADDRESS or (fields and not written) else written
 
 
 def typed_in(written: str) -> list[tuple[str, str]]:

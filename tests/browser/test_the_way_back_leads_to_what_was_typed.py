@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from controller.models import Topic
 from tests.browser.conftest import Open
 from tests.integration.web import cast
 
@@ -74,6 +75,22 @@ def test_the_way_back_to_what_would_come_of_it(
         for name, text in typed.items():
             expect(page.locator(f"[name='{name}']")).to_have_value(text)
     assert set(sent) == {"GET"}
+
+
+def test_the_way_back_leads_to_no_other_version(open_page: Open) -> None:
+    """All fields are filled in: of the version since, they would undo what another operator changed."""
+    cast.add_cluster()
+    cast.add_broker(1)
+    cast.add_topic("orders", 1, [(1,)])
+    page = open_page("/cluster/ask/change-configs/topic/orders/")
+    shown = page.locator("[name=version]").input_value()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Show what would come of it").click()
+    Topic.objects.filter(name="orders").update(
+        metadata_version=int(shown) + 1, configs={"segment.ms": "60000"}
+    )
+    page.reload()
+    expect(page.locator("[name=version]")).to_have_value(shown)
 
 
 def test_what_no_address_bears_is_left_to_the_browser(open_page: Open) -> None:
