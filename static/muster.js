@@ -71,6 +71,10 @@ function same(old, fresh) {
   return old.nodeType === fresh.nodeType && old.nodeName === fresh.nodeName &&
     (old.nodeType !== 1 || old.id === fresh.id && old.dataset.key === fresh.dataset.key);
 }
+// What htmx notes on a form while it asks is not of the page.
+const dress = (node) => node.nodeType === 1 && (node.getAttribute("class") || "").replace(/ ?\bhtmx-\w+/g, "");
+// A filter that comes by itself filters like one that the page began with.
+const wire = (node) => node.nodeType === 1 && window.htmx?.process(node);
 function put(old, fresh) {
   if (old.nodeType === 3) {
     if (old.data !== fresh.data) {
@@ -97,7 +101,7 @@ function put(old, fresh) {
   const from = [...old.childNodes], to = [...fresh.childNodes];
   if (from.length === to.length && from.every((node, i) => same(node, to[i]))) from.forEach((node, i) => put(node, to[i]));
   else if (old.matches("[data-part]")) merge(old, to);
-  else if (!busy(old)) old.replaceChildren(...to);
+  else if (!busy(old)) { old.replaceChildren(...to); to.forEach(wire); }
   else owed = old;
 }
 // What a part holds came or went: what is still there stays the same node, so that focus and typed text stay.
@@ -105,9 +109,9 @@ function merge(old, to) {
   const left = [...old.childNodes];
   let at = old.firstChild;
   for (const fresh of to) {
-    const place = left.findIndex((node) => same(node, fresh) && (node.nodeType !== 1 || node.className === fresh.className));
+    const place = left.findIndex((node) => same(node, fresh) && dress(node) === dress(fresh));
     const [found] = place < 0 ? [] : left.splice(place, 1);
-    if (!found) { old.insertBefore(fresh, at); continue; }
+    if (!found) { old.insertBefore(fresh, at); wire(fresh); continue; }
     if (found === at) at = at.nextSibling;
     else if (!found.contains(document.activeElement)) old.insertBefore(found, at);
     put(found, fresh);
@@ -170,12 +174,16 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   const said = (data) => String(new URLSearchParams(data));
   if (elt.matches("form.filter") && said(formData) !== said(new FormData(elt))) detail.shouldSwap = false;
 });
+// What changed while it was asked may be missing in its answer, which replaces what was read since.
+const sent = new WeakMap();
+document.addEventListener("htmx:beforeSend", ({ detail }) => sent.set(detail.xhr, changes));
+document.addEventListener("htmx:afterSettle", ({ detail }) => sent.get(detail.xhr) !== changes && read());
 for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"])
   document.addEventListener(name, ({ detail }) => detail.xhr?.status === 403 ? location.reload() : say("The list could not be read. It is as it was before. Try again.", "bad", true));
 
 const live = one(".live"), watch = body.dataset.watch;
 let socket, boot = "", sequence = 0, heard = 0, tries = 0, retry, reading = false, again = false, paused = false, answers = true, silent = false;
-let owed = null, gone = false, begun = 0, tried = 0, title = document.title;
+let changes = 0, owed = null, gone = false, begun = 0, tried = 0, title = document.title;
 const findings = () => one("#tiles span")?.textContent;
 let known = findings();
 // When, by the server's clock, all that is shown was true: rendered then, or looked at and not changed since.
@@ -215,6 +223,8 @@ async function read() {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     // A filter was changed meanwhile: this is the answer to what nobody asks any more.
     if (asked !== location.href) { again = true; return; }
+    // Somebody paused meanwhile: nothing moves until they go on, and then it is read again.
+    if (paused) return;
     answers = true;
     gone = silent = false;
     owed = null;
@@ -258,7 +268,7 @@ function connect(now) {
     }
     if (word.reading === false) { answers = false; silent = true; }
     else if (word.reading && !answers && !gone && Date.now() - tried > 3000) read();
-    if (word.changed) read();
+    if (word.changed) { changes += 1; read(); }
     else if (answers && !reading && "age_ms" in word) fresh = Math.max(fresh, serverNow() - word.age_ms);
     show();
   };

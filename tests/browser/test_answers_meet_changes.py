@@ -1,0 +1,101 @@
+"""Things change and people act while an answer is under way: nothing is lost, nothing is stale."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import Open
+from tests.browser.test_a_filter_says_which_rows_are_shown import fence
+from tests.browser.test_pages_in_chromium import live
+from tests.integration.web import cast
+
+pytestmark = pytest.mark.browser
+
+
+def a_cluster() -> None:
+    cast.add_cluster()
+    for broker_id in (1, 2, 3):
+        cast.add_broker(broker_id)
+
+
+def before_the_answer_arrives(page: Page, address: str, act: Callable[[], object]) -> None:
+    """Do this once when the server has answered, and the page has not heard it yet."""
+    acts = [act]
+
+    def go_on(route: Route) -> None:
+        answer = route.fetch()
+        if acts:
+            acts.pop()()
+        route.fulfill(response=answer)
+
+    page.route(address, go_on)
+
+
+def test_what_changes_while_a_filter_is_asked_is_shown(open_page: Open) -> None:
+    """The answer, older than what was read meanwhile, replaced it, and the page was "Live"."""
+    a_cluster()
+    cast.add_topic("orders", 2, [(1, 2, 3)])
+    page = open_page("/cluster/?show=all")
+    live(page)
+    fenced = page.locator("#partitions th.lost")
+
+    def change() -> None:
+        fence(3, True)
+        expect(fenced).to_have_count(1)
+
+    before_the_answer_arrives(page, "**/cluster/?q=ord*", change)
+    page.get_by_role("searchbox").focus()
+    page.keyboard.type("ord")
+    page.wait_for_url("**q=ord*")
+    expect(fenced).to_have_count(1)
+
+
+def test_a_filter_goes_on_asking_while_rows_come(open_page: Open) -> None:
+    """The first row to come replaced the form that asked, and took the focus from who typed."""
+    a_cluster()
+    cast.add_topic("orders", 2, [(1, 2, 3)])
+    page = open_page("/cluster/?show=attention")
+    live(page)
+    fenced = page.locator("#partitions th.lost")
+
+    def change() -> None:
+        fence(3, True)
+        expect(fenced).to_have_count(1)
+
+    before_the_answer_arrives(page, "**/cluster/?q=ord*", change)
+    search = page.get_by_role("searchbox")
+    search.focus()
+    page.keyboard.type("ord")
+    page.wait_for_url("**q=ord*")
+    expect(search).to_have_value("ord")
+    expect(search).to_be_focused()
+    expect(fenced).to_have_count(1)
+
+
+def test_a_filter_that_comes_by_itself_filters(open_page: Open) -> None:
+    """Typed into it was for nothing until the page was loaded again."""
+    a_cluster()
+    page = open_page("/cluster/")
+    live(page)
+    cast.add_topic("orders", 2, [(1, 2, 3)])
+    page.get_by_role("searchbox").focus()
+    page.keyboard.type("zzz")
+    page.wait_for_url("**q=zzz*")
+    expect(page.get_by_text("No partition matches")).to_be_visible()
+
+
+def test_nothing_moves_once_somebody_has_paused(open_page: Open) -> None:
+    """An answer that was under way when they paused was put in all the same."""
+    a_cluster()
+    cast.add_topic("orders", 2, [(1, 2, 3)])
+    page = open_page("/cluster/?show=all")
+    live(page)
+    fenced = page.locator("#partitions th.lost")
+    before_the_answer_arrives(page, "**/cluster/?show=all", page.locator(".live").click)
+    fence(3, True)
+    expect(page.locator(".live")).to_have_attribute("data-state", "paused")
+    page.wait_for_function("() => !reading")
+    expect(fenced).to_have_count(0)
+    page.locator(".live").click()
+    expect(fenced).to_have_count(1)
