@@ -339,6 +339,7 @@ def test_everything_is_reached_by_keyboard(open_page: Open) -> None:
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/groups/departures/$"))
+    live(page)
     page.keyboard.press("?")
     expect(page.locator("#help")).to_be_visible()
     page.keyboard.press("Escape")
