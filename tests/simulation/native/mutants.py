@@ -224,7 +224,7 @@ MUTANTS = (
         "asked_in_prep",
         "a handler is asked while an attempt is open, and reads who owned what before its close",
         (Patch(attempts.settle, "draft.attempt is None and not", "not"),),
-        seeds=(70,),
+        seeds=(72,),
     ),
     Mutant(
         "no_filter",
@@ -255,7 +255,7 @@ MUTANTS = (
         "repair_set_only no_hang_up",
         "ping repair compares sets only, and whoever said what could not be decided is left waiting",
         (SETS_ONLY, Patch(Groups.refuse, "if isinstance(event, Heard):", "if False:")),
-        seeds=(1,),
+        seeds=(278,),
     ),
     Mutant(
         "no_start_after_fail no_repair",
