@@ -350,7 +350,7 @@ class ConsumerSession:
         is_first = self._read_bytes == 0
         end = hosted.replica.readable_end
         answer = records_of(hosted, asked, end, self._left_bytes, at_least_one=is_first, is_for_consumer=True)
-        if answer.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
+        if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
             look_for_damage(hosted, asked.offset, self._plane.staying)
         return answer
 

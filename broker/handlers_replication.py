@@ -319,7 +319,7 @@ class FollowerSession:
                 break
             del self.dirty[followed]
             take(buckets, size_bytes)
-            is_refused = answer.error_code is not _NONE or answer.diverging is not None
+            is_refused = answer.error_code != _NONE or answer.diverging is not None
             if is_refused and followed.told_error != answer.error_code:
                 is_urgent = True
             told = followed.told
@@ -380,7 +380,7 @@ class FollowerSession:
         if verdict is not None and verdict is not ErrorCode.OFFSET_OUT_OF_RANGE:
             return refused(asked.partition, verdict)
         answer = records_of(hosted, asked, hosted.log.end_offset, left, at_least_one=is_first)
-        if answer.error_code is ErrorCode.KAFKA_STORAGE_ERROR:
+        if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
             look_for_damage(hosted, asked.offset, self._plane.staying)
         return answer
 
@@ -395,7 +395,7 @@ class FollowerSession:
         topics: dict[UUID, list[Answer]] = {}
         for followed, answer in answers.items():
             topics.setdefault(followed.key.topic_id, []).append(answer)
-            if answer.error_code is not _NONE or answer.diverging is not None:
+            if answer.error_code != _NONE or answer.diverging is not None:
                 # Told until the follower moves: it may ask for nothing new, and wait for its time.
                 followed.told_error = answer.error_code
                 self.dirty[followed] = None
@@ -439,7 +439,7 @@ class FollowerSession:
 
 def _has_more(asked: AskedPartition, hosted: HostedPartition | None, answer: Answer) -> bool:
     """True if an answer without records leaves out some that the follower lacks."""
-    is_refused = answer.error_code is not _NONE or answer.diverging is not None
+    is_refused = answer.error_code != _NONE or answer.diverging is not None
     return hosted is not None and not is_refused and asked.offset < hosted.log.end_offset
 
 

@@ -49,6 +49,7 @@ class Diverging(NamedTuple):
 class FetchedPartition(NamedTuple, Generic[Records]):
     """The answer for one partition; `records` None means no bytes. Offsets -1 mean unknown.
 
+    Compare `error_code` by its value: compiled, a field that is an int holds no member of an enum.
     `preferred` is the broker at which its reader is to go on; -1: here.
     """
 

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-ROOMS = tuple(f"tests/unit/{room}" for room in ("gateway", "kafkawire", "broker_core", "classic_core"))
+FOLLOWERS = "broker_data_plane/test_who_begins_to_follow_is_not_kept_waiting.py"
+ROOMS = tuple(
+    f"tests/unit/{room}" for room in ("gateway", "kafkawire", "broker_core", "classic_core", FOLLOWERS)
+)
 
 RUN = """
 import os, sys
