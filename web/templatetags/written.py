@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from django import template
+from django.template import Context
 from django.utils import timezone
 from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from access import typed
 from access.confirming import scripts_of, written_out
-from access.typed import way_back
 from controller import outcomes
 from controller.findings import Finding
 from muster.kernel.instants import spelled
@@ -29,7 +30,6 @@ register.filter("middle_cut", wording.middle_cut)
 register.filter("written_out", written_out)
 register.filter("scripts_of", scripts_of)
 register.filter("asked_for", outcomes.title_of)
-register.filter("way_back", way_back)
 
 MARKS = {
     "Stable": "stable",
@@ -90,6 +90,14 @@ def moment(at: datetime | None) -> SafeString | str:
         exact.strftime("%Y-%m-%d %H:%M:%S %Z"),
         wording.clock(at, timezone.localtime()),
     )
+
+
+@register.simple_tag(takes_context=True)
+def way_back(context: Context) -> SafeString | str:
+    """Of a form that was sent: where the page's script leads Back and a reload (`access.typed.way_back`)."""
+    request = context["request"]
+    query = typed.way_back(request.POST) if request.method == "POST" else None
+    return "" if query is None else format_html(' data-way-back="?{}"', query)
 
 
 @register.simple_tag
