@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from django.db import connection
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import Open
 from tests.browser.test_a_filter_says_which_rows_are_shown import fence
@@ -18,6 +18,13 @@ def a_cluster() -> None:
     cast.add_cluster()
     for broker_id in (1, 2, 3):
         cast.add_broker(broker_id)
+
+
+def broker_3_is_lost(shown: Locator) -> None:
+    fence(3, True)
+    # What answers a route has a connection of its own.
+    connection.close()
+    expect(shown).to_have_count(1)
 
 
 def before_the_answer_arrives(page: Page, address: str, act: Callable[[], object]) -> None:
@@ -41,13 +48,7 @@ def test_what_changes_while_a_filter_is_asked_is_shown(open_page: Open) -> None:
     live(page)
     fenced = page.locator("#partitions th.lost")
 
-    def change() -> None:
-        fence(3, True)
-        # What answers a route has a connection of its own.
-        connection.close()
-        expect(fenced).to_have_count(1)
-
-    before_the_answer_arrives(page, "**/cluster/?q=ord*", change)
+    before_the_answer_arrives(page, "**/cluster/?q=ord*", lambda: broker_3_is_lost(fenced))
     page.get_by_role("searchbox").focus()
     page.keyboard.type("ord")
     page.wait_for_url("**q=ord*")
@@ -62,13 +63,7 @@ def test_a_filter_goes_on_asking_while_rows_come(open_page: Open) -> None:
     live(page)
     fenced = page.locator("#partitions th.lost")
 
-    def change() -> None:
-        fence(3, True)
-        # What answers a route has a connection of its own.
-        connection.close()
-        expect(fenced).to_have_count(1)
-
-    before_the_answer_arrives(page, "**/cluster/?q=ord*", change)
+    before_the_answer_arrives(page, "**/cluster/?q=ord*", lambda: broker_3_is_lost(fenced))
     search = page.get_by_role("searchbox")
     search.focus()
     page.keyboard.type("ord")

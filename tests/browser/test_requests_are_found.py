@@ -1,16 +1,16 @@
 """Requests to the controller are found while one types and chooses; the focus stays where it is."""
 
-from collections.abc import Callable
-
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Open
+from tests.browser.test_answers_meet_changes import before_the_answer_arrives
 from tests.browser.test_pages_of_plans_can_be_steered import UNDER_WAY
 from tests.integration.web import cast
 from tests.integration.web.test_operators_are_shown_what_would_come_of_it import add_requests
 
 pytestmark = pytest.mark.browser
+ASKED = "**/cluster/requests/?*"
 
 
 def test_they_are_found_by_whom_and_then_by_kind(open_page: Open) -> None:
@@ -32,24 +32,12 @@ def test_they_are_found_by_whom_and_then_by_kind(open_page: Open) -> None:
     expect(page.locator("#list tbody tr")).to_have_count(4)
 
 
-def while_it_is_asked(page: Page, act: Callable[[], object]) -> None:
-    """Do this while the answer to the first question is under way."""
-    acts = [act]
-
-    def go_on(route: Route) -> None:
-        if acts:
-            acts.pop()()
-        route.continue_()
-
-    page.route("**/cluster/requests/?*", go_on)
-
-
 def test_what_is_typed_while_an_answer_is_under_way_stays(open_page: Open) -> None:
     """The answer replaces the field as well: the letters since then were lost, and were never asked for."""
     cast.add_cluster()
     add_requests()
     page = open_page("/cluster/requests/")
-    while_it_is_asked(page, lambda: page.keyboard.type("la"))
+    before_the_answer_arrives(page, ASKED, lambda: page.keyboard.type("la"))
     search = page.get_by_role("searchbox")
     search.focus()
     page.keyboard.type("o")
@@ -64,7 +52,7 @@ def test_what_is_chosen_while_an_answer_is_under_way_stays(open_page: Open) -> N
     add_requests()
     page = open_page("/cluster/requests/")
     kind = page.get_by_label("Kind")
-    while_it_is_asked(page, lambda: kind.select_option("DeleteTopics"))
+    before_the_answer_arrives(page, ASKED, lambda: kind.select_option("DeleteTopics"))
     page.get_by_role("searchbox").focus()
     page.keyboard.type("ola")
     expect(page.get_by_text("No request matches")).to_be_visible()
