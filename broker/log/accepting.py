@@ -86,8 +86,12 @@ def _judge_counts(header: BatchHeader) -> None:
     room = header.size_bytes - batches.HEADER_BYTES
     if room < count * SMALLEST_RECORD_BYTES and not header.attributes & batches.CODEC_BITS:
         raise AppendRefused(ErrorCode.INVALID_RECORD, f"{count} records in {room} bytes")
-    if header.base_sequence < 0 and header.producer_id > batches.NO_PRODUCER:
-        raise AppendRefused(ErrorCode.INVALID_RECORD, f"a producer's sequence of {header.base_sequence}")
+    if header.producer_id > batches.NO_PRODUCER:
+        if header.base_sequence < 0:
+            raise AppendRefused(ErrorCode.INVALID_RECORD, f"a producer's sequence of {header.base_sequence}")
+        if header.producer_epoch < 0:
+            text = f"a producer's epoch of {header.producer_epoch}"
+            raise AppendRefused(ErrorCode.INVALID_PRODUCER_EPOCH, text)
 
 
 def in_sequence(header: BatchHeader, producers: Producers, *, is_whole: bool) -> Duplicate | None:

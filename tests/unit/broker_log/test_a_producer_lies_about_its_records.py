@@ -52,6 +52,13 @@ def test_a_sequence_below_zero_is_refused(tmp_path: Path) -> None:
     assert refusal(opened(tmp_path), batch) is ErrorCode.INVALID_RECORD
 
 
+@pytest.mark.parametrize("epoch", [-1, -5])
+def test_an_epoch_below_zero_is_refused(tmp_path: Path, epoch: int) -> None:
+    """No epoch of its producer would be below it: whatever it sends twice would be stored twice."""
+    batch = made_batch([b"a"], producer=(5, epoch, 0))
+    assert refusal(opened(tmp_path), batch) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 @pytest.mark.parametrize("deltas", [(0, 2, 1), (0, 0, 1), (0, 1, 100), (0, 1, -7)])
 def test_a_compacted_topic_takes_each_record_at_its_own_offset_only(
     tmp_path: Path, deltas: tuple[int, ...]
