@@ -30,7 +30,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export VENV NODES BROKERS WORKERS PORT MUSTER_HOME SPEED FLIGHTS EXIT SEEDS BESIDE
 
 .PHONY: help setup imported ready runtime compiled plain jars browser built-clients demo up stop start status login test lint bench sim \
-	clients fuzz soak chaos accept docs lock clean
+	beside clients fuzz soak chaos accept docs lock clean
 
 help:  ## list the verbs
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -98,6 +98,9 @@ bench: setup jars  ## measure beside Apache Kafka in the same run, with BESIDE=F
 
 sim: setup  ## more seeds of the simulation (SEEDS=300)
 	$(PY) -m tests.simulation.run --seeds $(SEEDS)
+
+beside: setup built-clients  ## walk groups at random at Muster and at Apache Kafka, which must answer alike (SEEDS=300)
+	$(PY) -m tests.beside_kafka.run --seeds $(SEEDS)
 
 fuzz: setup  ## throw spoilt frames at every door (FRAMES=100000 SEED=0)
 	$(PY) -m tests.fuzz.run --frames $(FRAMES) --seed $(SEED)
