@@ -161,6 +161,7 @@ class FollowerSession:
                 return
             self._unread(answers)
         self._parked, self.is_parked = (header, reply, max_bytes, request.min_bytes), True
+        reply.park(1, self.close)
         self.patience.begin(request.max_wait_ms)
 
     def _move(self, topics: Iterable[AskedTopic]) -> list[Followed]:
@@ -285,9 +286,6 @@ class FollowerSession:
         if self._parked is None:
             return
         header, reply, max_bytes, min_bytes = self._parked
-        if not reply.is_wanted:
-            self.close()
-            return
         answers, has_news = self._read(max_bytes, min_bytes)
         if has_news:
             self._unpark()
@@ -427,7 +425,9 @@ class FollowerSession:
         self.patience.end()
 
     def close(self) -> None:
-        """The follower is gone or has begun another session."""
+        """The follower is gone or has begun another session: a connection that waits yet hears so."""
+        if self._parked is not None and self._parked[1].is_wanted:
+            self._parked[1].send(fetch_refusal(self._parked[0], ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         self._unpark()
         if self._room_timer is not None:
             self._room_timer.cancel()

@@ -1,5 +1,7 @@
 """A follower's session: what moved is named, what has news is answered, and its progress commits records."""
 
+import asyncio
+import gc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,8 +9,10 @@ from typing import Any
 import pytest
 
 from broker import fetch_answers, handlers_replication
+from broker.core.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH
 from broker.core.replica import Replica
 from broker.core.replica_log import PartitionKey
+from broker.handlers_replication import FollowerSession
 from broker.hosted import HostedPartition
 from kafkaserver.limits import ServerLimits
 from muster.kafkawire.api_table import ApiKey
@@ -27,6 +31,7 @@ from tests.unit.broker_data_plane.planes import (
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
 IN_STEP = (1, 2)
+LONGEST_WAIT_MS = 2**31 - 1
 
 
 def follow(offset: int, **more: Any) -> Any:
@@ -329,3 +334,31 @@ async def test_a_follower_that_the_row_leaves_out_asks_again_though_it_does_not_
         one.now_ms += handlers_replication.WHOLE_PASS_MS
         await two.ask(FETCH, 16, follow(0, session=(session, 1), is_empty=True))
         assert [proposal.isr for proposal in asked if proposal] == [(1, 2)]
+
+
+@pytest.mark.parametrize("session_epoch", [FIRST_EPOCH, FINAL_EPOCH])
+async def test_a_fetch_that_waits_ends_with_its_connection(tmp_path: Path, session_epoch: int) -> None:
+    """Else it was kept for as long as it had asked to wait, and its connection with it."""
+    async with broker(tmp_path) as one:
+        one.obey(1, replicas=IN_STEP)
+        async with follower(one) as two:
+            begun = follow(0, session=(0, session_epoch), start_offset=0, max_wait_ms=LONGEST_WAIT_MS)
+            two.send(FETCH, 16, begun)
+            assert await two.is_quiet()
+        while one.replication.server.connection_count:
+            await asyncio.sleep(0)
+        gc.collect()
+        assert not [kept for kept in gc.get_objects() if isinstance(kept, FollowerSession) and kept.is_parked]
+
+
+async def test_a_fetch_that_waits_is_answered_when_its_follower_begins_another_session(
+    tmp_path: Path,
+) -> None:
+    """Where its machine died, the old connection is found out by nothing else."""
+    async with broker(tmp_path) as one, follower(one) as two, follower(one) as two_again:
+        one.obey(1, replicas=IN_STEP)
+        two.send(FETCH, 16, follow(0, start_offset=0, max_wait_ms=LONGEST_WAIT_MS))
+        assert await two.is_quiet()
+        await two_again.ask(FETCH, 16, follow(0))
+        answer = await two.hear()
+        assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
