@@ -3,9 +3,12 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Properties;
 import java.util.TreeSet;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
@@ -48,7 +51,13 @@ public class KafkaReader {
                     System.out.println(
                         record.partition() + " " + record.offset() + " " + record.key() + " " + record.value());
                 }
-                consumer.commitSync();
+                try {
+                    consumer.commitSync();
+                } catch (RetriableException | RebalanceInProgressException | CommitFailedException problem) {
+                    // The coordinator is away, or a rebalance has begun or is over: the next commit includes what
+                    // this one did not, or whoever has the partition now reads it again.
+                    System.err.println(problem);
+                }
             }
         } catch (WakeupException told) {
             // SIGTERM: leave the group.

@@ -34,8 +34,12 @@ consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked)
 while not stopping.is_set():
     records = consumer.consume(500, timeout=0.2)
     for record in records:
-        if record.error():
-            raise SystemExit(str(record.error()))
+        if problem := record.error():
+            # All others are informational: librdkafka goes on by itself, as when the topic is not there yet.
+            if problem.fatal():
+                raise SystemExit(str(problem))
+            print(problem, file=sys.stderr)
+            continue
         key, value = record.key() or b"", record.value() or b""
         print(record.partition(), record.offset(), key.decode(), value.decode())
     if records:

@@ -59,10 +59,14 @@ func main() {
 		fetches := client.PollFetches(stopping)
 		for _, problem := range fetches.Errors() {
 			var session *kgo.ErrGroupSession
+			var loss *kgo.ErrDataLoss
 			switch {
 			case errors.Is(problem.Err, context.Canceled):
 			case errors.As(problem.Err, &session):
 				// It lost its coordinator, and asked where to find it at brokers that are gone, too: it joins again by itself.
+				log.Print(problem.Err)
+			case errors.As(problem.Err, &loss):
+				// An unclean election lost records that were read: it goes on where the new log begins by itself.
 				log.Print(problem.Err)
 			default:
 				log.Fatal(problem.Err)
