@@ -3,13 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import structs
+
 from coordinator.backlog import BYTES_OF_A_PARTITION, WEIGHT_OF_ONE
 from coordinator.commits import Commit
 from coordinator.core.classic.offsets import judge
-from coordinator.core.events import ConnectionId
+from coordinator.core.events import ConnectionId, OffsetsTakenBack
 from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
 from groups.core.state import OffsetNote
+from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 from runtime import database_clock
 
@@ -28,22 +31,35 @@ class Committed(NamedTuple):
 
 
 class Stated(NamedTuple):
-    """What one commit states: an offset for each partition, and the notes of those that have one."""
+    """What one commit states: an offset for each partition, and the notes of those that have one.
+
+    `taken_back` had a negative one: nothing is committed for them from then on.
+    """
 
     offsets: Mapping[Partition, int]
     notes: Mapping[Partition, OffsetNote]
+    taken_back: tuple[Partition, ...] = ()
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """All that are spoken of."""
+        return (*self.offsets, *self.taken_back)
 
     @classmethod
     def of(cls, positions: Mapping[Partition, tuple[int, int, str, int]]) -> "Stated":
         """`positions` as Committed has them."""
         offsets: dict[Partition, int] = {}
         notes: dict[Partition, OffsetNote] = {}
+        taken_back: list[Partition] = []
         for partition, (offset, leader_epoch, metadata, retention_ms) in positions.items():
+            if offset < 0:
+                taken_back.append(partition)
+                continue
             offsets[partition] = offset
             if leader_epoch > NO_EPOCH or metadata or retention_ms >= 0:
                 note = OffsetNote(max(leader_epoch, NO_EPOCH), metadata, _expiry(retention_ms))
                 notes[partition] = note
-        return cls(offsets, notes)
+        return cls(offsets, notes, tuple(taken_back))
 
 
 class ClassicCommit(Commit):
@@ -52,7 +68,7 @@ class ClassicCommit(Commit):
     `connection` is the client's seat in the group: what is said there keeps its order.
     """
 
-    __slots__ = ("_answer", "_generation", "_group_instance_id", "_member_id", "_stated")
+    __slots__ = ("_answer", "_generation", "_group_instance_id", "_member_id", "_stated", "_taken_back")
 
     def __init__(
         self,
@@ -68,11 +84,12 @@ class ClassicCommit(Commit):
         # Not by the class above: a call for each of forty thousand a second.
         self.key = key
         self.connection = connection
-        self.partitions = len(stated.offsets)
+        self.partitions = len(stated.offsets) + len(stated.taken_back)
         self._member_id = member_id
         self._group_instance_id = group_instance_id
         self._generation = generation
         self._stated = stated
+        self._taken_back = stated.taken_back
         self._answer = answer
 
     @property
@@ -82,8 +99,14 @@ class ClassicCommit(Commit):
         return self.partitions + WEIGHT_OF_ONE + texts // BYTES_OF_A_PARTITION
 
     def judge(self, state: GroupState) -> Judgement:
-        offsets, notes = self._stated
-        return judge(state, self._member_id, self._group_instance_id, self._generation, offsets, notes)
+        offsets, notes, _ = self._stated
+        who = self._member_id, self._group_instance_id, self._generation
+        judgement = judge(state, *who, offsets, notes)
+        if self._taken_back and judgement.error is ErrorCode.NONE and not judgement.not_ready:
+            # A turn of its own, and once: what is judged behind it finds nothing committed there.
+            first, self._taken_back = OffsetsTakenBack(self._taken_back, *who), ()
+            return structs.replace(judgement, first=first)
+        return judgement
 
     def answer(self, judgement: Judgement) -> None:
         self._answer(judgement)

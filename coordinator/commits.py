@@ -235,6 +235,9 @@ class Commits:
             self._beginning.add(commit.key)
             self._park(commit, OutsideOffsets())
             return
+        if judgement.first is not None:
+            self._park(commit, judgement.first)
+            return
         if judgement.accepted:
             batch.take(commit.key, judgement)
         if judgement.heard:

@@ -91,7 +91,7 @@ class CommitHandler:
             answer.send(found, Judgement(error=error))
 
     def _commit(self, asked: OffsetCommitRequest, stated: Stated, answer: "_Answer", reply: Reply) -> None:
-        if not stated.offsets:
+        if not stated.partitions:
             answer.send((), Judgement())
             return
         service = self._shards.of(asked.group_id)
@@ -103,7 +103,7 @@ class CommitHandler:
             group_instance_id=asked.group_instance_id,
             generation=asked.generation,
             stated=stated,
-            answer=partial(answer.send, stated.offsets),
+            answer=partial(answer.send, stated.partitions),
         )
         hand_in(service, commit, reply)
 

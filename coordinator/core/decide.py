@@ -16,6 +16,7 @@ from coordinator.core.events import (
     Heard,
     Join,
     OffsetsOrphaned,
+    OffsetsTakenBack,
     PartitionsRemoved,
     Swept,
     Sync,
@@ -78,6 +79,8 @@ def decide(
         if isinstance(event, OffsetsOrphaned):
             # Before all that is asked: who sets the same offset anew sets it for what is there now.
             expiry.happened(draft, event, first=done is None)
+        elif isinstance(event, OffsetsTakenBack):
+            deletions.take_back(draft, event)
         elif isinstance(event, LookedAt):
             swept.append(event)
         elif isinstance(draft, Draft):

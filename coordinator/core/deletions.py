@@ -1,10 +1,17 @@
-"""This room deletes what Kafka's tools ask it to: groups, or offsets (conformance 126 to 129, 138, 139)."""
+"""This room deletes groups, or offsets, as Kafka's clients ask (conformance 114, 126 to 129, 138, 139)."""
 
 from collections.abc import Callable, Iterable
 
 from coordinator.core.classic.draft import ClassicDraft
+from coordinator.core.classic.offsets import refusal
 from coordinator.core.draft import Draft
-from coordinator.core.events import DeletionAnswer, GroupDeletion, OffsetDeletion, ToolRequest
+from coordinator.core.events import (
+    DeletionAnswer,
+    GroupDeletion,
+    OffsetDeletion,
+    OffsetsTakenBack,
+    ToolRequest,
+)
 from coordinator.core.rebalance import reads
 from groups.core import records
 from groups.core.consumer_protocol import CONSUMER, subscribed_topics
@@ -26,6 +33,16 @@ def decide(draft: Draft | ClassicDraft, request: ToolRequest) -> None:
         draft.answer(request.connection, answer)
     else:
         draft.say(request.connection, answer)
+
+
+def take_back(draft: Draft | ClassicDraft, event: OffsetsTakenBack) -> None:
+    """Nothing is committed there any more, if who asked may still commit."""
+    if event.generation < 0 and _is_empty(draft):
+        _drop(draft, event.partitions)
+    elif isinstance(draft, ClassicDraft):
+        who = event.member_id, event.group_instance_id, event.generation
+        if refusal(draft.rows, draft.instances, *who) is ErrorCode.NONE:
+            _drop(draft, event.partitions)
 
 
 def _delete(draft: Draft | ClassicDraft) -> ErrorCode:

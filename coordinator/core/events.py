@@ -192,6 +192,19 @@ class OutsideOffsets:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsTakenBack:
+    """A Kafka client committed a negative offset for these: nothing is committed for them from now on.
+
+    It counts if whoever asked may commit still when the turn is decided (conformance 104 to 110, 114).
+    """
+
+    partitions: tuple[Partition, ...]
+    member_id: str
+    group_instance_id: str | None
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDeletion:
     """A tool asks that the group be deleted with all that it committed (conformance 138, 139)."""
 
@@ -225,6 +238,7 @@ GroupEvent = (
     | ToolRequest
     | GroupRequest
     | OutsideOffsets
+    | OffsetsTakenBack
 )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from msgspec import Struct, structs
 
-from coordinator.core.events import ConnectionId
+from coordinator.core.events import ConnectionId, OffsetsTakenBack
 from coordinator.core.memory import GroupState
 from groups.core.layered import Layered
 from groups.core.state import GroupRows, OffsetNote, Tenure
@@ -33,6 +33,7 @@ class Judgement(Struct, frozen=True):
 
     `notes` are those of accepted offsets that have one. `heard`: the member whose session starts again.
     `not_ready`: the group is to be made ready for it first (OutsideOffsets); then it is to be judged again.
+    So it is behind the turn that decides what comes `first`.
 
     One is made for each commit: a frozen dataclass would cost four times as much.
     """
@@ -43,6 +44,7 @@ class Judgement(Struct, frozen=True):
     notes: Mapping[Partition, OffsetNote] = {}
     heard: str = ""
     not_ready: bool = False
+    first: OffsetsTakenBack | None = None
 
 
 def refusal(tenure: Tenure | None, position: Position, group_generation: int) -> ErrorCode:

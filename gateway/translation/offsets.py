@@ -204,7 +204,10 @@ def _topic(version: int, name: str, of_topic: FoundOfTopic, flexible: bool) -> I
 
 
 class CommittedOffset(NamedTuple):
-    """What is to be committed for one partition; `retention_ms` -1: as long as all others."""
+    """What is to be committed for one partition; `retention_ms` -1: as long as all others.
+
+    A negative offset takes back what was committed before.
+    """
 
     offset: int
     leader_epoch: int = NO_EPOCH
@@ -242,7 +245,7 @@ def asked_positions(
                 refused[name, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif metadata and _java_length(metadata) > METADATA_LENGTH:
                 refused[name, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-            elif offset < 0 or "\0" in metadata:
+            elif "\0" in metadata:
                 refused[name, number] = ErrorCode.INVALID_REQUEST
             else:
                 asked[Partition(name, known.topic_id, number)] = CommittedOffset(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -76,6 +76,21 @@ def test_javas_member_goes_on_where_its_commit_was_not_answered(stack: Stack, tm
                 os.kill(node, signal.SIGCONT)
         write(stack, "orders", 3)
         until_read(one, 1, 2, 3)
+
+
+def test_kafkajs_begins_where_the_log_does_when_its_offset_is_gone(stack: Stack, tmp_path: Path) -> None:
+    """It commits −2 then, and asks what is committed."""
+    create(stack["bootstrap"], "ageing", 1)
+    write(stack, "ageing", 1, 2, 3)
+    place = TopicPartition("ageing", 0, 1)
+    consumer = Consumer({"bootstrap.servers": stack["bootstrap"], "group.id": "readers-of-ageing"})
+    consumer.commit(offsets=[place], asynchronous=False)
+    consumer.close()
+    admin = AdminClient({"bootstrap.servers": stack["bootstrap"]})
+    [deleted] = admin.delete_records([TopicPartition("ageing", 0, 2)]).values()
+    assert deleted.result().low_watermark == 2
+    with member("kafkajs", stack, "ageing", tmp_path) as one:
+        until_read(one, 3)
 
 
 def test_franz_goes_on_behind_what_an_unclean_election_lost(stack: Stack, tmp_path: Path) -> None:

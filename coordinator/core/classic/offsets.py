@@ -7,7 +7,8 @@ from coordinator.core.memory import GroupState
 from coordinator.core.offsets import Judgement
 from groups.core.classic import told_generation
 from groups.core.phases import Phase
-from groups.core.state import NATIVE, OffsetNote
+from groups.core.rows import RowsBuilder
+from groups.core.state import NATIVE, GroupRows, OffsetNote
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
@@ -37,22 +38,29 @@ def judge(
         if rows.protocol == NATIVE and not state.memory.nobody_goes_on:
             return Judgement(not_ready=True)
         return Judgement(offsets, notes=notes)
-    error = _refusal(state, member_id, group_instance_id, generation)
+    error = refusal(rows, state.classic.instances, member_id, group_instance_id, generation)
     if error is not _NONE:
         return Judgement(error=error)
     return Judgement(offsets, notes=notes, heard=member_id)
 
 
-def _refusal(state: GroupState, member_id: str, group_instance_id: str | None, generation: int) -> ErrorCode:
-    classic = state.rows.classic
+def refusal(
+    rows: GroupRows | RowsBuilder,
+    instances: Mapping[str, str],
+    member_id: str,
+    group_instance_id: str | None,
+    generation: int,
+) -> ErrorCode:
+    """NONE if who says so is a member that may commit; `instances` are the group's."""
+    classic = rows.classic
     if classic is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    fault = fault_of(member_id, group_instance_id, classic.members, state.classic.instances)
+    fault = fault_of(member_id, group_instance_id, classic.members, instances)
     if fault is not _NONE:
         return fault
-    if generation != told_generation(state.rows.generation):
+    if generation != told_generation(rows.generation):
         return ErrorCode.ILLEGAL_GENERATION
-    if state.rows.phase is _COMPLETING:
+    if rows.phase is _COMPLETING:
         # What it read belongs to the generation that has ended; who has it now starts from what is stored.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return _NONE

@@ -203,8 +203,8 @@ SEEN_BY_SEEDS = (
         "a member commits whatever generation it is of",
         (
             Patch(
-                classic_offsets._refusal,
-                "if generation != told_generation(state.rows.generation):",
+                classic_offsets.refusal,
+                "if generation != told_generation(rows.generation):",
                 "if False:",
             ),
         ),
@@ -213,7 +213,7 @@ SEEN_BY_SEEDS = (
     Mutant(
         "commits_while_assigning",
         "what was read in the generation that has ended is committed in the next",
-        (Patch(classic_offsets._refusal, "if state.rows.phase is _COMPLETING:", "if False:"),),
+        (Patch(classic_offsets.refusal, "if rows.phase is _COMPLETING:", "if False:"),),
         seeds=(161,),
     ),
     Mutant(

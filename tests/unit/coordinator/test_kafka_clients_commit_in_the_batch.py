@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -99,6 +100,53 @@ async def test_of_two_commits_in_one_batch_the_last_counts_be_it_without_a_note(
         assert dict(shards.rows(KEY).offsets) == {P[0]: 2, P[1]: 5}
         assert dict(shards.rows(KEY).offset_notes) == {P[1]: OffsetNote(1)}
         assert dict(shards.rows("others").offsets) == {P[0]: 3}
+
+
+@pytest.mark.parametrize(("member_id", "generation"), [("ann", 1), ("", -1)])
+async def test_a_negative_offset_takes_back_what_was_committed(member_id: str, generation: int) -> None:
+    async with Shards([classic()] if member_id else []) as shards:
+        who: dict[str, Any] = {"member_id": member_id, "generation": generation}
+        await commit(shards, {P[0]: Committed(7, 2, "a note"), P[1]: Committed(8)}, **who)
+        judgement = await commit(
+            shards, {P[0]: Committed(-2), P[1]: Committed(9), P[2]: Committed(-1)}, **who
+        )
+        assert (judgement.error, judgement.refused) == (ErrorCode.NONE, {})
+        cached = shards.services[shard_of(KEY)]._groups.states[KEY].rows
+        for rows in (shards.rows(KEY), cached):
+            assert (dict(rows.offsets), dict(rows.offset_notes)) == ({P[1]: 9}, {})
+        await commit(shards, {P[0]: Committed(0)}, **who)
+        assert dict(shards.rows(KEY).offsets) == {P[0]: 0, P[1]: 9}
+
+
+async def test_of_what_is_committed_in_one_batch_the_negative_offset_counts_if_it_came_last() -> None:
+    async with Shards([classic()]) as shards:
+        service, answers = await shards.serve(KEY), list[Judgement]()
+        for offset in (1, -2, 3, -2):
+            assert service.commit(
+                ClassicCommit(
+                    key=KEY,
+                    connection=Caller("a client").id,
+                    member_id="ann",
+                    group_instance_id=None,
+                    generation=1,
+                    stated=Stated.of({P[0]: Committed(offset), P[1]: Committed(abs(offset))}),
+                    answer=answers.append,
+                )
+            )
+        await eventually(lambda: len(answers) == 4)
+        assert [one.error for one in answers] == [ErrorCode.NONE] * 4
+        assert dict(shards.rows(KEY).offsets) == {P[1]: 2}
+
+
+async def test_who_may_not_commit_takes_nothing_back() -> None:
+    async with Shards([classic()]) as shards:
+        await commit(shards, {P[0]: Committed(7)}, member_id="ann", generation=1)
+        refused = [("ann", 0), ("ben", 1), ("", -1)]
+        for member_id, generation in refused:
+            asked = {P[0]: Committed(-2)}
+            judgement = await commit(shards, asked, member_id=member_id, generation=generation)
+            assert judgement.error is not ErrorCode.NONE
+        assert dict(shards.rows(KEY).offsets) == {P[0]: 7}
 
 
 async def test_a_group_that_nobody_knows_begins_with_the_first_offsets() -> None:

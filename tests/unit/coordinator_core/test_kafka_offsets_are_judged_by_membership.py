@@ -6,7 +6,7 @@ import pytest
 
 from coordinator.core.classic.offsets import judge
 from coordinator.core.decide import decide
-from coordinator.core.events import ConnectionId, GroupEvent, Heard, OutsideOffsets
+from coordinator.core.events import ConnectionId, GroupEvent, Heard, OffsetsTakenBack, OutsideOffsets
 from coordinator.core.memory import ClassicMemory, GroupState
 from coordinator.core.offsets import committed
 from coordinator.core.settings import GroupSettings, Surroundings
@@ -18,7 +18,7 @@ from groups.core.state import GroupRows, OffsetNote
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
 from muster.messages.member import LeaveRequest
-from muster.messages.partitions import Position, by_topic, positions_by_topic
+from muster.messages.partitions import Partition, Position, by_topic, positions_by_topic
 from tests.unit.coordinator_core.group import orders, registering
 
 OFFSETS = {orders(0): 7, orders(1): 0}
@@ -116,6 +116,27 @@ def test_an_empty_native_group_skips_a_generation_before_the_first_offsets_of_no
     assert after(with_ann, OutsideOffsets()).rows.generation == 5
     left = after(with_ann, Heard(ConnectionId("ann/1"), LeaveRequest(consumer_id="ann", correlation_id=1)))
     assert judge(left, "", None, -1, OFFSETS, NOTES).not_ready
+
+
+@pytest.mark.parametrize(
+    ("member_id", "generation", "left"),
+    [("ann", 4, [orders(1)]), ("ann", 3, [orders(0), orders(1)]), ("", -1, [orders(0), orders(1)])],
+)
+def test_what_is_taken_back_is_gone_if_who_asked_may_commit_by_then(
+    member_id: str, generation: int, left: list[Partition]
+) -> None:
+    """Between a commit and its turn another generation may open, whose members commit as well."""
+    state = committed(group(), OFFSETS, NOTES)
+    asked = OffsetsTakenBack((orders(0), orders(2)), member_id, None, generation)
+    assert list(after(state, asked).rows.offsets) == left
+
+
+def test_of_a_native_group_offsets_are_taken_back_while_it_has_no_members() -> None:
+    taken_back = OffsetsTakenBack((orders(0),), "", None, -1)
+    empty = committed(GroupState(GroupRows("readers", generation=4, version=2)), OFFSETS)
+    assert list(after(empty, taken_back).rows.offsets) == [orders(1)]
+    with_ann = committed(after(empty, registering("ann")), OFFSETS)
+    assert list(after(with_ann, taken_back).rows.offsets) == list(OFFSETS)
 
 
 def test_a_note_lives_until_the_next_commit_of_its_partition() -> None:

@@ -222,7 +222,6 @@ def test_a_commit_means_the_same_in_every_version(version: int) -> None:
         ({"committed_metadata": "x" * 4_097}, ErrorCode.OFFSET_METADATA_TOO_LARGE),
         ({"committed_metadata": "ä" * 4_097}, ErrorCode.OFFSET_METADATA_TOO_LARGE),
         ({"committed_metadata": "\N{OWL}" * 2_049}, ErrorCode.OFFSET_METADATA_TOO_LARGE),
-        ({"committed_offset": -1}, ErrorCode.INVALID_REQUEST),
         ({"committed_metadata": "a\0b"}, ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -230,6 +229,13 @@ def test_what_cannot_be_committed_is_refused_for_itself(fields: dict[str, Any], 
     request = commit_request(9, **fields)
     number = fields.get("partition_index", 1)
     assert offsets.asked_positions(request, TOPICS) == ({}, {("orders", number): error})
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -(2**63)])
+def test_a_negative_offset_is_asked_of_the_group(offset: int) -> None:
+    """By −2 kafkajs says that it begins where the log does: the offset that it had is gone."""
+    asked, refused = offsets.asked_positions(commit_request(9, committed_offset=offset), TOPICS)
+    assert ([one.offset for one in asked.values()], refused) == ([offset], {})
 
 
 @pytest.mark.parametrize("order", [1, -1])
