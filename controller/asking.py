@@ -40,8 +40,11 @@ MOST_STORED_AT_ONCE: Final = side.MOST_WAITING // 2
 They fill half of what may wait there: what is withdrawn finds room behind them.
 """
 
-WITHDRAWN_TRIES, WITHDRAWN_AGAIN_S = 60, 1.0
-"""What nobody waits for is withdrawn once a second, for as long as a database takes to come back."""
+WITHDRAWN_AGAIN_S: Final = 1.0
+"""What nobody waits for is withdrawn once a second, until a database that is away has come back."""
+
+NEVER_STORED_TRIES: Final = 60
+"""So often is a row looked for whose commit may be seen late, or never was."""
 
 LAST_LOOK_S: Final = 0.2
 """How often answers are looked for although nothing woke us: a wake-up may be lost."""
@@ -85,6 +88,10 @@ log = structlog.get_logger(__name__)
 
 class NoAnswer(Exception):
     """Nobody answered; whether the controller has decided the wish is unknown."""
+
+
+class _Unseen(NoAnswer):
+    """The row is not there yet, or never will be."""
 
 
 class Unstorable(Exception):
@@ -322,12 +329,15 @@ class Asking:
         task.add_done_callback(self._withdrawing.discard)
 
     async def _withdraw(self, request_id: str) -> None:
-        """Until it has an answer: the connection may be lost again, and a commit may be seen late."""
-        for _ in range(WITHDRAWN_TRIES):
+        """Until it has an answer: the database may be away for hours, and a commit may be seen late."""
+        unseen, told = 0, ""
+        while unseen < NEVER_STORED_TRIES:
             try:
                 await self._withdrawn(request_id)
             except NoAnswer as problem:
-                log.info("a request that nobody waits for is there still", id=request_id, why=str(problem))
+                unseen += isinstance(problem, _Unseen)
+                if told != (told := str(problem)):
+                    log.info("a request that nobody waits for is there still", id=request_id, why=told)
             except Exception:
                 log.exception("a request that nobody waits for could not be withdrawn", id=request_id)
                 return
@@ -359,7 +369,7 @@ class Asking:
         except ConnectionLost as problem:
             raise NoAnswer(str(problem)) from problem
         if not found:
-            raise NoAnswer("nobody sees its row")
+            raise _Unseen("nobody sees its row")
         return found[0]
 
     def _look(self) -> None:

@@ -354,18 +354,44 @@ async def test_what_cannot_be_withdrawn_when_its_time_is_over_is_withdrawn_when_
 
     async def query(function: Callable[[Any], Any]) -> Any:
         nonlocal refused
-        if asker._waiting and refused < 5:
-            refused += 1
+        if asker._waiting or (asker._withdrawing and refused < 5):
+            refused += bool(asker._withdrawing)
             raise ConnectionLost("a thousand questions wait for the database already")
         return PostgresLink(connection).transaction(function)
 
     node.query = query  # type: ignore[method-assign]
     with pytest.raises(NoAnswer, match="a thousand questions"):
-        await asker.ask(DELETED, "mira", "we test", 0.05)
+        # Long enough to be stored on a machine that does other work as well.
+        await asker.ask(DELETED, "mira", "we test", 1)
     async with asyncio.timeout(10):
         while Owner(connection).waiting():
             await asyncio.sleep(0)
     asker.stop()
+
+
+async def test_what_nobody_waits_for_is_withdrawn_when_a_database_comes_back_after_hours(
+    connection: LaneConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No topic is deleted then for whoever was told so long ago that nobody answers."""
+    node, tries = StandingStill(connection), 0
+    asker = Asking(node)  # type: ignore[arg-type]
+    monkeypatch.setattr(asking, "WITHDRAWN_AGAIN_S", 0.0)
+
+    async def query(function: Callable[[Any], Any]) -> Any:
+        nonlocal tries
+        if asker._waiting or asker._withdrawing:
+            tries += 1
+            if tries < 10_000:
+                raise ConnectionLost("the database is away")
+        return PostgresLink(connection).transaction(function)
+
+    node.query = query  # type: ignore[method-assign]
+    with pytest.raises(NoAnswer):
+        await asker.ask(DELETED, "mira", "we test", 0.05)
+    async with asyncio.timeout(20):
+        while asker._withdrawing:
+            await asyncio.sleep(0)
+    assert Owner(connection).waiting() == []
 
 
 async def test_only_so_many_wait_for_a_database_that_stands_still(
