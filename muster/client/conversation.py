@@ -419,8 +419,9 @@ class Conversation:
             case Refused(error_code, text):
                 self.failure = ConsumerRefused(error_code, text)
                 self.left.set()
-            case Left():
+            case Left(unheard):
                 if not self.absent:
+                    self._telling.farewell(unheard)
                     self.left.set()
 
     def _out_of_range(self, tenure: Tenure) -> None:

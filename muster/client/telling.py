@@ -70,6 +70,16 @@ class Telling:
             return f"{_OTHERS_HAVE_ALL}, or no topic matches its patterns"
         return _OTHERS_HAVE_ALL
 
+    def farewell(self, unheard: str) -> None:
+        """It has left; `unheard` is why that, or its last commit, may not have come through."""
+        if unheard:
+            text = (
+                "consumer %s of group %s has left, but %s: what it has not committed comes again,"
+                " and its partitions may wait for the end of its session"
+            )
+            wishes = self._session().wishes
+            logger.warning(text, wishes.consumer_id, wishes.group_id, unheard)
+
     async def report(self, standing: Callable[[], Standing]) -> None:
         """Warn of trouble, sparingly; until cancelled."""
         reporter = Reporter()

@@ -87,7 +87,12 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The session has ended as it was asked to."""
+    """The session has ended as it was asked to.
+
+    `unheard` is why its end, or its last commit, may not have come through; empty if it was answered.
+    """
+
+    unheard: str = ""
 
 
 Directive = (

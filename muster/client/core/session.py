@@ -122,6 +122,7 @@ class MemberSession:
         self._leave_id = 0
         self._leave_by = Instant(0)
         self._leave_reason = ""
+        self._leave_refused = ""
 
     # -- what the shell may ask -------------------------------------------------------------
 
@@ -167,7 +168,7 @@ class MemberSession:
         if self.stage in (Stage.APART, Stage.OVER):
             return []
         if self.stage is Stage.LEAVING:
-            return self._over()
+            return self._over("the connection went first")
         return [*self._part(), Rediscover(now)]
 
     def hear(self, message: ToMember, now: Instant) -> list[Directive]:
@@ -194,7 +195,7 @@ class MemberSession:
             case CommitOffsetsResponse():
                 return self._commit_answered(message)
             case LeaveResponse():
-                return self._over()
+                return self._over(self._leave_refused)
 
     def tick(self, now: Instant) -> list[Directive]:
         """Time has passed."""
@@ -205,7 +206,7 @@ class MemberSession:
         if self.stage is Stage.WAITING and now >= after(self._registered_at, self._third_ms):
             return self._give_up("RegisterConsumer stayed unanswered", now)
         if self.stage is Stage.LEAVING and now >= self._leave_by:
-            return self._over()
+            return self._over("the coordinator is silent")
         return []
 
     def fetchers_ended(self, answer: int, now: Instant) -> list[Directive]:
@@ -268,7 +269,8 @@ class MemberSession:
         if self.stage in (Stage.LEAVING, Stage.OVER):
             return []
         if self.stage is not Stage.REGISTERED or not self.may_fetch(now):
-            return [*self._end(self.fetching), *self._over()]
+            was_there = self.deadline is not None or bool(self._lapsed)
+            return [*self._end(self.fetching), *self._over("no coordinator was reached" if was_there else "")]
         self.stage = Stage.LEAVING
         # Its pings keep the session alive, so its own deadline would never end a farewell without an answer.
         self._leave_by = after(now, self.wishes.session_timeout_ms)
@@ -389,23 +391,20 @@ class MemberSession:
 
     def _commit_answered(self, answer: CommitOffsetsResponse) -> list[Directive]:
         if self.stage is Stage.LEAVING and answer.correlation_id == self._leave_id:
+            self._leave_refused = told.why_refused(answer)
             return self._say_leave()
         if answer.correlation_id not in self._commits:
             return []
         del self._commits[answer.correlation_id]
-        refused = {
-            Partition(topic.topic, topic.topic_id, one.partition): ErrorCode(one.error_code)
-            for topic in answer.refused
-            for one in topic.partitions
-        }
-        return [CommitAnswered(answer.correlation_id, ErrorCode(answer.error_code), refused)]
+        error = ErrorCode(answer.error_code)
+        return [CommitAnswered(answer.correlation_id, error, told.refused(answer))]
 
     # -- endings ----------------------------------------------------------------------------
 
     def _stop_by_clock(self, now: Instant) -> list[Directive]:
         """The deadline has passed: the partitions may be another's already."""
         if self.stage is Stage.LEAVING:
-            return self._over()
+            return self._over("the coordinator is silent")
         ended = self._lapse()
         self.deadline = None
         return [*ended, *self._give_up("the session is over by its own clock", now)]
@@ -426,10 +425,10 @@ class MemberSession:
         lost, self._commits = tuple(self._commits), {}
         return [CommitLost(lost)] if lost else []
 
-    def _over(self) -> list[Directive]:
+    def _over(self, unheard: str) -> list[Directive]:
         directives = [*self._end(self.fetching), *self._stand_by({}), *self._hang_up("leaving")]
         self.stage, self.deadline = Stage.OVER, None
-        return [*directives, Left()]
+        return [*directives, Left(unheard)]
 
     def _lapse(self) -> list[Directive]:
         """End everything: by now it may be another's, though not before the generation rises."""

@@ -1,8 +1,9 @@
-"""This room reads what a StartFetcher tells a member: what it owns, and what it stands by for."""
+"""This room reads what a member is told: what it owns and stands by for, and what was not committed."""
 
 from collections.abc import Iterable
 
-from muster.messages.member import AssignedTopic, StartFetcherRequest
+from muster.kernel.error_codes import ErrorCode
+from muster.messages.member import AssignedTopic, CommitOffsetsResponse, StartFetcherRequest
 from muster.messages.partitions import Partition
 
 
@@ -23,6 +24,22 @@ def threads(request: StartFetcherRequest) -> dict[Partition, str]:
 def standbys(request: StartFetcherRequest) -> dict[Partition, int]:
     """Everything that it stands by for, with what is committed."""
     return dict(_each(request.standby_info))
+
+
+def refused(answer: CommitOffsetsResponse) -> dict[Partition, ErrorCode]:
+    """Which partitions of a commit were refused, and why."""
+    return {
+        Partition(topic.topic, topic.topic_id, one.partition): ErrorCode(one.error_code)
+        for topic in answer.refused
+        for one in topic.partitions
+    }
+
+
+def why_refused(answer: CommitOffsetsResponse) -> str:
+    """Of the last commit before a leave, in words; empty if nothing was refused."""
+    errors = [ErrorCode(answer.error_code), *refused(answer).values()]
+    names = sorted({one.name for one in errors if one is not ErrorCode.NONE})
+    return f"its last commit was refused: {', '.join(names)}" if names else ""
 
 
 def _each(topics: Iterable[AssignedTopic]) -> Iterable[tuple[Partition, int]]:
