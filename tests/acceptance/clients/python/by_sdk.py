@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection
 from contextlib import suppress
 
-from muster import CommitUnanswered, Consumer, RebalanceListener, TopicPartition
+from muster import CommitUnanswered, Consumer, PartitionsLost, RebalanceListener, TopicPartition
 
 
 class Told(RebalanceListener):
@@ -48,8 +48,8 @@ async def consume(nodes: str, group: str, topic: str, session: str) -> None:
             for one in batch:
                 print(one.partition, one.offset, (one.key or b"").decode(), (one.value or b"").decode())
             if not closing:
-                with suppress(CommitUnanswered):
-                    # The next commit settles it (docs/sdk.md).
+                with suppress(CommitUnanswered, PartitionsLost):
+                    # The next commit settles it, or whoever has them now reads them again (docs/sdk.md).
                     await consumer.commit()
     await asyncio.gather(*closing)
 
