@@ -24,6 +24,10 @@ class RefusedError(Exception):
     """The coordinator refuses for good."""
 
 
+class AskAgainError(Exception):
+    """The coordinator cannot answer now, and the page says to ask again: hang up, and join."""
+
+
 class Stranger:
     """One member of one group; `step` does whatever is due, and returns the records that came.
 
@@ -247,11 +251,20 @@ class Stranger:
         return self._question({"type": "CommitOffsets", "offset_info": self._info(set(self.positions))})
 
     def leave(self) -> None:
-        """End fetching, commit, leave, close: each after the answer to the one before."""
-        assert self.commit().get("error_code", 0) == 0
+        """End fetching, commit, leave, close: each after the answer to the one before.
+
+        Raises AskAgainError, as where the group has just moved to another node.
+        """
+        self._done(self.commit())
         self._end(set(self.positions))
-        assert self._question({"type": "Leave"}).get("error_code", 0) == 0
+        self._done(self._question({"type": "Leave"}))
         self.vanish()
+
+    def _done(self, answer: dict[str, Any]) -> None:
+        error = answer.get("error_code", 0)
+        if error in ASK_AGAIN:
+            raise AskAgainError(answer)
+        assert error == 0, answer
 
     def vanish(self) -> None:
         """Nothing is said any more."""

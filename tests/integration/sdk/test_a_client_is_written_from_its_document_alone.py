@@ -11,7 +11,7 @@ from muster import Consumer
 from tests.integration.coordinator.control_plane import ControlPlane, eventually, eventually_async
 from tests.integration.sdk.brokers import LoneBroker
 from tests.integration.sdk.conftest import PARTITIONS
-from tests.integration.sdk.stranger import RefusedError, Stranger
+from tests.integration.sdk.stranger import AskAgainError, RefusedError, Stranger
 
 NewConsumer = Callable[..., Consumer]
 
@@ -107,3 +107,10 @@ def test_what_can_never_work_is_refused_as_the_document_says(plane: ControlPlane
         member.join()
     # INVALID_SESSION_TIMEOUT: it gives up.
     assert refusal.value.args[0]["error_code"] == 26
+
+
+def test_who_leaves_where_the_group_has_just_moved_is_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger = Stranger(["ws://nowhere"], "a token", "readers", "orders")
+    monkeypatch.setattr(stranger, "_question", lambda frame: {"error_code": 16})
+    with pytest.raises(AskAgainError):
+        stranger.leave()

@@ -11,7 +11,7 @@ import threading
 
 from websockets.exceptions import ConnectionClosed
 
-from tests.integration.sdk.stranger import Stranger
+from tests.integration.sdk.stranger import AskAgainError, Stranger
 
 nodes, group, topic, session = sys.argv[1:]
 stopping = threading.Event()
@@ -37,5 +37,5 @@ while True:
         member.join()
         member.leave()
         break
-    except (ConnectionClosed, TimeoutError):
+    except (AskAgainError, ConnectionClosed, TimeoutError):
         member.hang_up()
