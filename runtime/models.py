@@ -241,6 +241,16 @@ class WorkItem(models.Model):
                 fields=("lane", "kind", "key"), name="work_item_open", condition=~Q(state="adopted")
             ),
             models.Index(fields=("adopted_at",), name="work_item_adopted", condition=Q(state="adopted")),
+            models.Index(
+                fields=("-offered_at", "-id"),
+                name="work_item_controller_requests",
+                condition=Q(kind="controller.request"),
+            ),
+            models.Index(
+                fields=("key", "-offered_at", "-id"),
+                name="work_item_group_requests",
+                condition=Q(kind="group.request"),
+            ),
         )
 
     def __str__(self) -> str:

@@ -1,5 +1,6 @@
 """This room is the one door to the schema: Django's `migrate`, but in our database and forwards only."""
 
+import threading
 import time
 from typing import Any, Final, Self
 
@@ -11,7 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql.schema import DatabaseSchemaEditor
 from django.db.migrations.exceptions import AmbiguityError, NodeNotFoundError
 from django.db.migrations.executor import MigrationExecutor
-from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
 
 from runtime.schema import why_unknown
 
@@ -90,6 +91,34 @@ class _SoonAside(DatabaseSchemaEditor):
             with self.connection.cursor() as cursor:
                 cursor.execute(f"SET LOCAL lock_timeout = {WAIT_FOR_A_TABLE_MS}")
         return self
+
+    def execute(self, sql: Any, params: Any = ()) -> None:
+        """What is made beside writers waits for old transactions; only who alters the table waits for it.
+
+        Raises CommandError after PATIENCE_S. It is cancelled from outside: a limit that no transaction
+        takes back would stay in a pooler.
+        """
+        if "CONCURRENTLY" not in str(sql):
+            super().execute(sql, params)
+            return
+        self.connection.ensure_connection()
+        over = threading.Event()
+
+        def give_up() -> None:
+            over.set()
+            self.connection.connection.cancel_safe()
+
+        patience = threading.Timer(PATIENCE_S, give_up)
+        patience.start()
+        try:
+            super().execute(sql, params)
+        except OperationalError as error:
+            if isinstance(error.__cause__, QueryCanceled) and over.is_set():
+                raise CommandError(_who_is_in_the_way(self.connection)) from error
+            raise
+        finally:
+            patience.cancel()
+            patience.join()
 
 
 def _who_is_in_the_way(connection: BaseDatabaseWrapper) -> str:

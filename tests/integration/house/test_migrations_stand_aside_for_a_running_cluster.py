@@ -21,6 +21,18 @@ ALTER TABLE partition DROP COLUMN unproven;
 ALTER TABLE broker_condition DROP COLUMN version;
 DELETE FROM django_migrations WHERE app = 'controller' AND name >= '0016_partitions_that_are_unproven'
 """
+WITHOUT_AN_INDEX = """
+DROP INDEX work_item_controller_requests;
+DELETE FROM django_migrations WHERE app = 'runtime' AND name = '0012_requests_newest_first'
+"""
+USABLE = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'work_item_controller_requests'::regclass"
+ASKED = """
+INSERT INTO work_item (id, kind, lane, key, principal, reason, payload, state, claim_epoch, claimed_by, error)
+VALUES (gen_random_uuid(), 'controller.request', 'controller', 'cluster', 'olga', '', '{}', 'due', 0, '', '')
+"""
+BUILDS = (
+    "SELECT FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%' AND wait_event_type = 'Lock'"
+)
 WAITS = "SELECT FROM pg_stat_activity WHERE query LIKE 'ALTER%' AND wait_event_type = 'Lock'"
 
 
@@ -108,3 +120,58 @@ def test_between_its_transactions_the_connection_is_as_a_pooler_gave_it(behind: 
     finally:
         pre_migrate.disconnect(look)
     assert set(told) == {"0"}
+
+
+@pytest.fixture
+def without_an_index(fresh_database: str) -> str:
+    """A database in which requests have no index yet."""
+    with psycopg.connect(fresh_database) as connection:
+        connection.execute(WITHOUT_AN_INDEX)
+    return fresh_database
+
+
+@contextmanager
+def an_old_transaction(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """What pg_dump keeps until it is done, and a migration of indexes waits for."""
+    with psycopg.connect(database, application_name="pg_dump") as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT count(*) FROM work_item")
+        yield connection
+
+
+def builds(database: str) -> bool:
+    """Whether the index waits for an old transaction."""
+    with psycopg.connect(database) as connection:
+        return connection.execute(BUILDS).fetchone() is not None
+
+
+def test_requests_are_asked_while_their_index_is_made(without_an_index: str) -> None:
+    """A week of work is millions of rows: to read them takes longer than a node's transaction may."""
+    migrating = Migrating()
+    with an_old_transaction(without_an_index):
+        migrating.start()
+        eventually(lambda: builds(without_an_index), "the index waits for the old transaction")
+        with psycopg.connect(without_an_index, options="-c lock_timeout=1000") as node:
+            node.execute(ASKED)
+            node.execute("UPDATE work_item SET state = 'claimed'")
+    migrating.join(60)
+    assert not migrating.is_alive() and migrating.refused is None
+    with psycopg.connect(without_an_index) as connection:
+        assert connection.execute(USABLE).fetchone() == (True,)
+
+
+def test_an_index_that_was_left_half_made_is_made_anew(
+    without_an_index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, an_old_transaction(without_an_index) as dump:
+        # Who has been there for a second is named.
+        patch.setattr(migrate, "PATIENCE_S", 1.5)
+        migrating = Migrating()
+        migrating.start()
+        migrating.join(60)
+        assert f"pg_dump (PID {dump.info.backend_pid}, for " in str(migrating.refused)
+    with psycopg.connect(without_an_index) as connection:
+        assert connection.execute(USABLE).fetchone() == (False,)
+    call_command("migrate", verbosity=0)
+    with psycopg.connect(without_an_index) as connection:
+        assert connection.execute(USABLE).fetchone() == (True,)
