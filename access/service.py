@@ -299,7 +299,9 @@ def make_login_link(name: str, role: Role) -> tuple[str, bool]:
     if role_of(user) is None:
         raise LockedOut(name)
     secret = secrets.token_urlsafe(SECRET_BYTES)
-    LoginLink.objects.filter(expires_at__lt=Now() - timedelta(days=1)).delete()
+    # Those of the future are of before the clock was set back, and would open again when it gets there.
+    of_another_day = Q(expires_at__lt=Now() - timedelta(days=1)) | Q(created_at__gt=Now())
+    LoginLink.objects.filter(of_another_day).delete()
     expires_at = Now() + timedelta(milliseconds=LOGIN_LINK_MS)
     LoginLink.objects.create(user=user, digest=_link_digest(secret), expires_at=expires_at)
     record("link made", name, allowed=True)
@@ -334,8 +336,8 @@ def record(action: str, name: str, *, allowed: bool, address: str = "", detail: 
 
 
 def _open_links(secret: str) -> QuerySet[LoginLink]:
-    digest = _link_digest(secret)
-    return LoginLink.objects.filter(digest=digest, used_at__isnull=True, expires_at__gt=Now())
+    now_is_within = {"created_at__lte": Now(), "expires_at__gt": Now()}
+    return LoginLink.objects.filter(digest=_link_digest(secret), used_at__isnull=True, **now_is_within)
 
 
 def _link_digest(secret: str) -> bytes:

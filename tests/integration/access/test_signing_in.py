@@ -11,6 +11,7 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
+from django.db.models import F
 from django.db.models.functions import Now
 from django.test import Client
 from django.utils import timezone
@@ -253,6 +254,20 @@ def test_a_link_ends_by_the_databases_clock_whatever_the_host_that_made_it_belie
         path = link(capsys)
     assert LoginLink.objects.filter(expires_at__lte=Now() + timedelta(minutes=10)).count() == 1
     assert client.post(path).status_code == 302
+
+
+def test_a_link_of_before_the_clock_was_set_back_signs_nobody_in(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It lived for as long as the clock was set back, and ten minutes more."""
+    path = link(capsys)
+    an_hour = timedelta(hours=1)
+    LoginLink.objects.update(created_at=F("created_at") + an_hour, expires_at=F("expires_at") + an_hour)
+    assert client.get(path).status_code == 403
+    assert client.post(path).status_code == 403
+    # Nor when the clock gets there a second time.
+    link(capsys)
+    assert LoginLink.objects.count() == 1
 
 
 def test_the_link_is_stored_as_a_digest(capsys: pytest.CaptureFixture[str]) -> None:
