@@ -50,6 +50,13 @@ def way_back(posted: QueryDict) -> str | None:
     return None if len(written) > _LONGEST_ADDRESS or (fields and not written) else written
 
 
+def way_back_to(form: str, typed: Sequence[tuple[str, str]]) -> str | None:
+    """The address of a form that is filled in with what was kept of it; None if no address bears it."""
+    written = written_as_a_form(typed)
+    address = f"{form}{'&' if '?' in form else '?'}{written}"
+    return None if len(address) > _LONGEST_ADDRESS or (typed and not written) else address
+
+
 def typed_in(written: str) -> list[tuple[str, str]]:
     """The fields of the form and what was typed into them; none of what is no form.
 

@@ -10,7 +10,7 @@ from django.middleware.csrf import REASON_BAD_ORIGIN
 from django.shortcuts import redirect, render
 from django.utils.decorators import method_decorator
 from django.utils.encoding import escape_uri_path
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views import View
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -27,7 +27,7 @@ from access.login_limits import (
     too_many_failures,
 )
 from access.peers import address_of
-from access.typed import typed_in, typed_into, written_as_a_form
+from access.typed import typed_in, typed_into, way_back_to, written_as_a_form
 
 _LONGEST_PASSWORD = 1024
 _OF_ANOTHER_SITE = REASON_BAD_ORIGIN.partition("%")[0]
@@ -122,9 +122,7 @@ def at_an_old_page(request: HttpRequest, reason: str) -> HttpResponse | None:
         return None
     form, typed = escape_uri_path(request.path), typed_into(request.POST)
     if request.user.is_authenticated:
-        return render(
-            request, "access/typed.html", {"form": form, "fields": typed, "is_old": True}, status=403
-        )
+        return _typed(request, form, typed, is_old=True)
     written = written_as_a_form(typed)
     kept = {"typed": written, "kept": "yes"} if written else {"kept": "no"} if typed else {}
     return render(request, "access/login.html", {"next": form, **kept}, status=403)
@@ -133,12 +131,21 @@ def at_an_old_page(request: HttpRequest, reason: str) -> HttpResponse | None:
 def _go_on(request: HttpRequest) -> HttpResponse:
     """Behind the door: to the page that was wanted, or to the form that was kept."""
     if fields := typed_in(request.POST.get("typed", "")):
-        return render(request, "access/typed.html", {"form": _next(request), "fields": fields})
+        return _typed(request, _next(request), fields, is_old=False)
     return redirect(_next(request))
 
 
+def _typed(request: HttpRequest, form: str, fields: list[tuple[str, str]], *, is_old: bool) -> HttpResponse:
+    words = {"form": form, "fields": fields, "is_old": is_old, "way_back": way_back_to(form, fields)}
+    return render(request, "access/typed.html", words, status=403 if is_old else 200)
+
+
 def _door(request: HttpRequest, **more: Any) -> HttpResponse:
-    words = {"next": _next(request), "kept": request.GET.get("kept"), "typed": request.POST.get("typed")}
+    to, typed = _next(request), request.POST.get("typed")
+    words = {"next": to, "kept": request.GET.get("kept"), "typed": typed}
+    # Sent again by a reload, a wrong password would count again. What was kept only this page bears.
+    if request.method == "POST" and not typed:
+        words["way_back"] = "?" + urlencode({"next": to})
     return render(request, "access/login.html", words | more, status=403 if more else 200)
 
 

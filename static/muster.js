@@ -156,9 +156,6 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   say(`Nothing was sent: this form holds ${(length / mostBytes).toFixed(1)} MiB, and one MiB is taken at once. Ask for less at a time.`, "bad", true);
 });
-// A browser keeps no answer to a form: Back and reload lead to the form instead, filled in as it was sent.
-const answered = one("[data-way-back]");
-if (answered) history.replaceState(null, "", location.pathname + answered.dataset.wayBack);
 addEventListener("pageshow", () => all("[aria-busy]").forEach((button) => button.removeAttribute("aria-busy")));
 
 // Filters by htmx: who was signed out meanwhile goes to the door, and a failure is said, with the list as it was.

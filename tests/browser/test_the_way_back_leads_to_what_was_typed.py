@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.contrib.auth import get_user_model
 from playwright.sync_api import expect
 
 from controller.models import Topic
@@ -10,6 +11,12 @@ from tests.browser.conftest import Open
 from tests.integration.web import cast
 
 pytestmark = pytest.mark.browser
+
+
+def set_password(name: str, password: str) -> None:
+    person = get_user_model().objects.get(username=name)
+    person.set_password(password)
+    person.save()
 
 
 @pytest.mark.parametrize(
@@ -102,3 +109,44 @@ def test_what_no_address_bears_is_left_to_the_browser(open_page: Open) -> None:
         page.get_by_role("button", name="Show what would come of it").click()
     expect(page).to_have_url(re.compile("/cluster/ask/create-topic/$"))
     expect(page.locator("[name=configs]")).to_have_value(LONG)
+
+
+def test_the_way_back_past_a_wrong_password(open_page: Open) -> None:
+    """Reloaded, the wrong password was sent once more, and counted; Back was the browser's error page."""
+    page = open_page("/login/?next=/groups/", signed_in=False)
+    page.get_by_label("Name").fill("mira")
+    page.get_by_label("Password").fill("not the right one")
+    with page.expect_navigation():
+        page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("Name or password is wrong.")
+    sent: list[str] = []
+    page.on("request", lambda one: sent.append(one.method))
+    page.reload()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"/login/\?next=%2Fgroups%2F$"))
+    page.goto("about:blank")
+    page.go_back()
+    expect(page.get_by_label("Password")).to_have_value("")
+    assert set(sent) == {"GET"}
+
+
+def test_the_way_back_past_what_the_door_kept(open_page: Open) -> None:
+    """What was typed was kept behind the door, and lost to whoever went back once too far."""
+    cast.add_cluster()
+    page = open_page("/cluster/ask/create-topic/")
+    page.locator("[name=topic]").fill("ga tes&")
+    page.context.clear_cookies()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Show what would come of it").click()
+    set_password("mira", "departures at gate 7")
+    page.get_by_label("Name").fill("mira")
+    page.get_by_label("Password").fill("departures at gate 7")
+    with page.expect_navigation():
+        page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("button", name="Show the form again")).to_be_visible()
+    sent: list[str] = []
+    page.on("request", lambda one: sent.append(one.method))
+    page.goto("about:blank")
+    page.go_back()
+    expect(page.locator("[name=topic]")).to_have_value("ga tes&")
+    assert set(sent) == {"GET"}
