@@ -1,5 +1,6 @@
 """Things change and people act while an answer is under way: nothing is lost, nothing is stale."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -99,3 +100,21 @@ def test_nothing_moves_once_somebody_has_paused(open_page: Open) -> None:
     expect(fenced).to_have_count(0)
     page.locator(".live").click()
     expect(fenced).to_have_count(1)
+
+
+def test_a_page_says_that_a_part_of_it_is_held(open_page: Open) -> None:
+    """Somebody stood in the list of what is wrong: it stayed as it was, without a word, under "Live"."""
+    a_cluster()
+    orders = cast.add_topic("orders", 2, [(1, 2)])
+    cast.note_log(2, orders, 0, "damaged", "a batch has another CRC")
+    page = open_page("/brokers/2/")
+    live(page)
+    page.locator("#watch a").first.focus()
+    cast.say(2, 500_000)
+    expect(page.locator("#tiles")).to_contain_text("1 disk full")
+    expect(page.locator(".live")).to_have_text("Live, part held")
+    expect(page.locator(".live")).to_have_attribute("title", re.compile("put in when you leave it"))
+    expect(page.locator("#watch")).not_to_contain_text("takes no records")
+    page.locator(".live").focus()
+    expect(page.locator("#watch")).to_contain_text("takes no records")
+    expect(page.locator(".live")).to_have_text(re.compile(r"^Live, \d"))
