@@ -9,7 +9,7 @@ from access.cursors import NotOurs, opened, sealed
 from access.filters import text_filter
 from access.grants import Operation
 from access.pages import may, needs
-from controller import copying, fingerprints, move_queries, standing
+from controller import copying, fingerprints, history, move_queries, standing
 from controller.models import PLAN_PHASES
 from controller.paging import asked_of, window
 from runtime import database_clock
@@ -34,6 +34,7 @@ def reassignments(request: HttpRequest) -> HttpResponse:
     pages = window(asked, MOVES_OF_A_PAGE, here.moves.active)
     ended = move_queries.ended(ENDED_OF_A_PAGE + 1, after=after)
     last = ended[ENDED_OF_A_PAGE - 1] if len(ended) > ENDED_OF_A_PAGE else None
+    topics = history.topics_there(move.topic_name for move in ended)
     copy = copying.of_all() if here.moves.moving else copying.NOTHING
     waiting_bytes = copying.waiting_bytes() if here.moves.waiting else 0
     context = {
@@ -51,6 +52,7 @@ def reassignments(request: HttpRequest) -> HttpResponse:
         "pages": pages,
         "may_operate": may(request, Operation.OPERATE),
         "ended": ended[:ENDED_OF_A_PAGE],
+        "there": {move.id for move in ended if move.partition < topics.get(move.topic_name, 0)},
         "first": after is not None,
         "next": sealed([last.asked_version, last.asked_place], _ENDED) if last else "",
     }

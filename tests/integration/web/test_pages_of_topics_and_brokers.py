@@ -178,6 +178,24 @@ def test_moves_that_ended_are_walked_too(viewer: Client, monkeypatch: Any) -> No
     assert seen == [f"orders-{number}" for number in (4, 3, 2, 1, 0)]
 
 
+def test_moves_lead_to_their_partitions_while_these_are_there(viewer: Client) -> None:
+    """Of all lists theirs alone led nowhere, and j and k, which go from link to link, did nothing there."""
+    for broker in range(1, 5):
+        cast.add_broker(broker)
+    orders, gone = (cast.add_topic(name, 2, [(1, 2)]) for name in ("orders", "gone"))
+    cast.move(orders, 0, (3, 2))
+    cast.move(orders, 1, (4, 2), phase="Done")
+    cast.move(gone, 1, (4, 2), phase="Done")
+    Partition.objects.filter(topic=gone).delete()
+    gone.delete()
+    page = viewer.get("/reassignments/").content.decode()
+    assert re.findall(r'<th scope="row"[^>]*><a href="(/topics/[^"]+)"', page) == [
+        "/topics/orders/0/",
+        "/topics/orders/1/",
+    ]
+    assert "gone-1" in text(viewer, "/reassignments/")
+
+
 @pytest.mark.parametrize("address", ["/topics/", "/topics/orders-1/", "/brokers/1/", "/reassignments/"])
 def test_a_page_asks_no_more_of_a_larger_cluster(viewer: Client, address: str) -> None:
     def asked() -> int:
