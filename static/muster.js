@@ -298,7 +298,7 @@ function show() {
   live.dataset.state = paused ? "paused" : never ? "wait" : off ? "off" : "on";
   html.toggleAttribute("data-stale", off && !paused);
   html.toggleAttribute("data-over", off && !paused && !gone);
-  const state = paused ? "Paused, " + age : never ? "Connecting" : !off ? (owed ? "Live, part held" : `Live, ${(quiet / 1000).toFixed(1)}s`) : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
+  const state = paused ? "Paused, " + age : never ? "Connecting" : !off ? (owed ? "Live, held" : `Live, ${(quiet / 1000).toFixed(1)}s`) : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
   if (live.textContent !== state) live.textContent = state;
   // What a person points at, or is in, may be older than the rest of the page.
   live.title = owed ? "What changed where you point or type is put in when you leave it. Press to pause." : "Press to pause.";

@@ -112,7 +112,7 @@ def test_a_page_says_that_a_part_of_it_is_held(open_page: Open) -> None:
     page.locator("#watch a").first.focus()
     cast.say(2, 500_000)
     expect(page.locator("#tiles")).to_contain_text("1 disk full")
-    expect(page.locator(".live")).to_have_text("Live, part held")
+    expect(page.locator(".live")).to_have_text("Live, held")
     expect(page.locator(".live")).to_have_attribute("title", re.compile("put in when you leave it"))
     expect(page.locator("#watch")).not_to_contain_text("takes no records")
     page.locator(".live").focus()
