@@ -1,16 +1,14 @@
 """This room turns records of `flights` into what a person asks of them; pure, DataFrame to DataFrame."""
 
+import secrets
 from functools import reduce
 from operator import and_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DoubleType, StructField, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DoubleType, StructField, StructType
 
 from pipeline.schemas import FLIGHT
-
-_VALUE = StructType([StructField("flight", FLIGHT), StructField("whole", BooleanType())])
-"""Spark reads one document and leaves what follows it unread, be it another flight: so it reads more."""
 
 _STRICT = {"mode": "FAILFAST", "allowNonNumericNumbers": "false"}
 """With one NaN among them the mean of a thousand delays is none."""
@@ -18,15 +16,22 @@ _STRICT = {"mode": "FAILFAST", "allowNonNumericNumbers": "false"}
 
 def decode(records: DataFrame) -> DataFrame:
     """The flights in the values of Kafka records; a value that is not a flight, or none, fails the job."""
-    text = F.concat(F.lit('{"flight":'), F.col("value").cast("string"), F.lit(',"whole":true}'))
-    read = records.select(F.from_json(text, _VALUE, _STRICT).alias("value"))
-    flights = read.select("value.flight.*", "value.whole")
+    # Spark reads one document and leaves what follows it unread, be it another flight: so the value is to be
+    # the first of two in a list, before an end that nobody can write into it.
+    end = f"end_{secrets.token_hex(16)}"
+    flight_or_end = StructType([*FLIGHT.fields, StructField(end, BooleanType())])
+    text = F.concat(F.lit("["), F.col("value").cast("string"), F.lit(f',{{"{end}":true}}]'))
+    read = records.select(F.from_json(text, ArrayType(flight_or_end), _STRICT).alias("list"))
+    is_alone = (F.size("list") == 2) & F.get("list", F.lit(1)).getField(end).isNotNull()
+    first = F.get("list", F.lit(0))
+    fields = [first.getField(one.name).alias(one.name) for one in FLIGHT]
+    flights = read.select(*fields, is_alone.alias("whole"))
     # Spark reads JSON that lacks a field as a row with a null, whatever the schema says.
     required = [F.col(field.name).isNotNull() for field in FLIGHT if not field.nullable]
     # What is too large for a double, such as 1e999, it reads as without end.
     doubles = [F.col(field.name) for field in FLIGHT if isinstance(field.dataType, DoubleType)]
     finite = [one.isNull() | (F.abs(one) < float("inf")) for one in doubles]
-    is_whole = reduce(and_, required + finite) & F.col("whole").isNotNull()
+    is_whole = reduce(and_, required + finite) & F.col("whole")
     checked = flights.where(F.assert_true(is_whole, "MALFORMED_RECORD: a value is no flight").isNull())
     return checked.drop("whole")
 

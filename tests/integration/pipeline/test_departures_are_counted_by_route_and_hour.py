@@ -59,11 +59,17 @@ def test_routes_and_hours_are_kept_apart(spark: "SparkSession") -> None:
 
 NO_FLIGHT = ("not a flight", '{"gate": "A1"}', "null", "", flight(dest=None), None, f"[{flight()}]")
 MORE_THAN_A_FLIGHT = (f"{flight()} and more", flight() + flight(dest="MIA"), f"{flight()}, {flight()}")
+# Of who knew what a value was read within, one flight was in no count.
+WRAPPED = (
+    f'{flight()},"flight":{flight(dest="MIA")}',
+    f'{flight()},"whole":true}} {flight(dest="MIA")}',
+    f"{flight()}] [{flight()}",
+)
 NO_NUMBER = (flight(dep_delay=float("nan")), flight(dep_delay="Infinity"))
 TOO_LARGE = tuple(flight(dep_delay="huge").replace('"huge"', number) for number in ("1e999", "-1e999"))
 
 
-@pytest.mark.parametrize("value", [*NO_FLIGHT, *MORE_THAN_A_FLIGHT, *NO_NUMBER, *TOO_LARGE])
+@pytest.mark.parametrize("value", [*NO_FLIGHT, *MORE_THAN_A_FLIGHT, *WRAPPED, *NO_NUMBER, *TOO_LARGE])
 def test_a_value_that_is_not_a_flight_fails_the_job(spark: "SparkSession", value: str | None) -> None:
     with pytest.raises(Exception, match="MALFORMED_RECORD"):
         rows(spark, flight(), value)
