@@ -161,7 +161,8 @@ class FollowerSession:
                 return
             self._unread(answers)
         self._parked, self.is_parked = (header, reply, max_bytes, request.min_bytes), True
-        reply.park(1, self.close)
+        # A session outlives its connection: by it is known until when its follower was level (`stood`).
+        reply.park(1, self.close if self.turns.session_id == NO_SESSION else self._unpark)
         self.patience.begin(request.max_wait_ms)
 
     def _move(self, topics: Iterable[AskedTopic]) -> list[Followed]:
@@ -425,16 +426,15 @@ class FollowerSession:
         self.patience.end()
 
     def close(self) -> None:
-        """The follower is gone or has begun another session: a connection that waits yet hears so."""
+        """The follower has begun another session, or has none: a connection that waits yet hears so."""
         if self._parked is not None and self._parked[1].is_wanted:
             self._parked[1].send(fetch_refusal(self._parked[0], ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         self._unpark()
         if self._room_timer is not None:
             self._room_timer.cancel()
             self._room_timer = None
-        for followed in self._followed.values():
-            self._drop(followed)
-        self._followed.clear()
+        while self._followed:
+            self._drop(self._followed.popitem()[1])
 
 
 def _has_more(asked: AskedPartition, hosted: HostedPartition | None, answer: Answer) -> bool:

@@ -362,3 +362,19 @@ async def test_a_fetch_that_waits_is_answered_when_its_follower_begins_another_s
         await two_again.ask(FETCH, 16, follow(0))
         answer = await two.hear()
         assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_a_follower_that_was_level_until_its_connection_broke_does_not_lag(tmp_path: Path) -> None:
+    """Of an idle log it was judged long before; that it went on to ask says that it was level until now."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        one.obey(1, replicas=IN_STEP)
+        async with follower(one) as two:
+            session = (await two.ask(FETCH, 16, follow(0))).session_id
+            one.now_ms += 2 * one.plane.settings.replica_lag_time_max_ms
+            two.send(FETCH, 16, follow(0, session=(session, 1), is_empty=True, max_wait_ms=LONGEST_WAIT_MS))
+            assert await two.is_quiet()
+        while one.replication.server.connection_count:
+            await asyncio.sleep(0)
+        await ann.ask(PRODUCE, 9, produce(b"a", acks=1))
+        hosted = one.plane.hosted(ORDERS, 0)
+        assert hosted is not None and one.plane.proposal(hosted, link_ready=True) is None
