@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import closing, suppress
 from typing import Any, Final, Self
 
 from django.conf import settings
@@ -30,6 +31,12 @@ WAIT_FOR_A_TABLE_MS: Final = 1_000
 PAUSE_S: Final = 0.5
 """Those who waited have their turn."""
 PATIENCE_S = 60.0
+LOOK_S = 0.5
+"""How often it is looked whether what is made beside writers waits for others."""
+_WAITS: Final = """
+SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+    AND query LIKE '%CONCURRENTLY%' AND wait_event_type = 'Lock'
+"""
 _IN_THE_WAY: Final = """
 SELECT DISTINCT pid, coalesce(nullif(application_name, ''), usename::text),
     coalesce(extract(epoch FROM now() - xact_start)::int || ' s', 'unknown time')
@@ -95,30 +102,53 @@ class _SoonAside(DatabaseSchemaEditor):
     def execute(self, sql: Any, params: Any = ()) -> None:
         """What is made beside writers waits for old transactions; only who alters the table waits for it.
 
-        Raises CommandError after PATIENCE_S. It is cancelled from outside: a limit that no transaction
-        takes back would stay in a pooler.
+        Raises CommandError after PATIENCE_S.
         """
         if "CONCURRENTLY" not in str(sql):
             super().execute(sql, params)
             return
         self.connection.ensure_connection()
-        over = threading.Event()
-
-        def give_up() -> None:
-            over.set()
-            self.connection.connection.cancel_safe()
-
-        patience = threading.Timer(PATIENCE_S, give_up)
+        patience = _Patience(self.connection)
         patience.start()
         try:
             super().execute(sql, params)
         except OperationalError as error:
-            if isinstance(error.__cause__, QueryCanceled) and over.is_set():
+            if isinstance(error.__cause__, QueryCanceled) and patience.is_over:
                 raise CommandError(_who_is_in_the_way(self.connection)) from error
             raise
         finally:
-            patience.cancel()
-            patience.join()
+            patience.end()
+
+
+class _Patience(threading.Thread):
+    """Cancels what is made beside writers when it has waited for others for PATIENCE_S.
+
+    Not for as long as it takes: who reads a large table may need longer, and would begin anew each time. From
+    outside, as a limit that no transaction takes back would stay in a pooler.
+    """
+
+    def __init__(self, making: BaseDatabaseWrapper) -> None:
+        super().__init__(daemon=True)
+        self._making = making
+        self._made = threading.Event()
+        self.is_over = False
+
+    def run(self) -> None:
+        waits_since: float | None = None
+        with closing(self._making.copy()) as beside:
+            while not self._made.wait(LOOK_S):
+                with suppress(OperationalError), beside.cursor() as cursor:
+                    cursor.execute(_WAITS)
+                    waits_since = (waits_since or time.monotonic()) if cursor.fetchall() else None
+                if waits_since is not None and time.monotonic() - waits_since >= PATIENCE_S:
+                    self.is_over = True
+                    self._making.connection.cancel_safe()
+                    return
+
+    def end(self) -> None:
+        """It is made, or failed."""
+        self._made.set()
+        self.join()
 
 
 def _who_is_in_the_way(connection: BaseDatabaseWrapper) -> str:

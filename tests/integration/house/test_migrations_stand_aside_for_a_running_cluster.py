@@ -30,6 +30,11 @@ ASKED = """
 INSERT INTO work_item (id, kind, lane, key, principal, reason, payload, state, claim_epoch, claimed_by, error)
 VALUES (gen_random_uuid(), 'controller.request', 'controller', 'cluster', 'olga', '', '{}', 'due', 0, '', '')
 """
+A_YEAR = """
+INSERT INTO work_item (id, kind, lane, key, principal, reason, payload, state, claim_epoch, claimed_by, error)
+SELECT gen_random_uuid(), 'controller.request', 'controller', 'cluster', '', '', '{}', 'adopted', 0, '', ''
+FROM generate_series(1, 100000)
+"""
 BUILDS = (
     "SELECT FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX CONCURRENTLY%' AND wait_event_type = 'Lock'"
 )
@@ -172,6 +177,19 @@ def test_an_index_that_was_left_half_made_is_made_anew(
         assert f"pg_dump (PID {dump.info.backend_pid}, for " in str(migrating.refused)
     with psycopg.connect(without_an_index) as connection:
         assert connection.execute(USABLE).fetchone() == (False,)
+    call_command("migrate", verbosity=0)
+    with psycopg.connect(without_an_index) as connection:
+        assert connection.execute(USABLE).fetchone() == (True,)
+
+
+def test_an_index_may_take_longer_than_others_are_waited_for(
+    without_an_index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else that of a large table was begun anew by each run, and never done."""
+    with psycopg.connect(without_an_index) as connection:
+        connection.execute(A_YEAR)
+    monkeypatch.setattr(migrate, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(migrate, "LOOK_S", 0.02)
     call_command("migrate", verbosity=0)
     with psycopg.connect(without_an_index) as connection:
         assert connection.execute(USABLE).fetchone() == (True,)
