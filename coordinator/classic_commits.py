@@ -102,10 +102,15 @@ class ClassicCommit(Commit):
         offsets, notes, _ = self._stated
         who = self._member_id, self._group_instance_id, self._generation
         judgement = judge(state, *who, offsets, notes)
-        if self._taken_back and judgement.error is ErrorCode.NONE and not judgement.not_ready:
+        if not self._stated.taken_back or judgement.error is not ErrorCode.NONE or judgement.not_ready:
+            return judgement
+        if self._taken_back:
             # A turn of its own, and once: what is judged behind it finds nothing committed there.
             first, self._taken_back = OffsetsTakenBack(self._taken_back, *who), ()
             return structs.replace(judgement, first=first)
+        if any(one in state.rows.offsets for one in self._stated.taken_back):
+            # The turn was refused, and others with it were not: whoever is told so may ask again.
+            return Judgement(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return judgement
 
     def answer(self, judgement: Judgement) -> None:

@@ -1,7 +1,8 @@
 """Offsets of Kafka clients ride in the batch that native commits ride in, each with its note."""
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from django.utils import timezone
 
 from coordinator.classic_commits import LAST_DAY_MS, ClassicCommit, Committed, Stated
+from coordinator.core.events import GroupEvent, TopicsChanged
 from coordinator.core.memory import ClassicSession
 from coordinator.core.offsets import Judgement
 from groups.core.classic import ClassicMember, ClassicRows
 from groups.core.phases import Phase
+from groups.core.records import GroupRecord, OffsetsDeleted
 from groups.core.state import GroupRows, OffsetNote
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
@@ -146,6 +149,30 @@ async def test_who_may_not_commit_takes_nothing_back() -> None:
             asked = {P[0]: Committed(-2)}
             judgement = await commit(shards, asked, member_id=member_id, generation=generation)
             assert judgement.error is not ErrorCode.NONE
+        assert dict(shards.rows(KEY).offsets) == {P[0]: 7}
+
+
+async def test_what_could_not_be_taken_back_is_not_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its turn was refused, but another event with it was decided, so that the group was there again."""
+    async with Shards([classic()]) as shards:
+        who: dict[str, Any] = {"member_id": "ann", "generation": 1}
+        await commit(shards, {P[0]: Committed(7)}, **who)
+        service = await shards.serve(KEY)
+        save, turn = shards.store.save, service._commits._turn
+
+        def save_no_deletion(to: Any, key: str, before: GroupRows, said: Sequence[GroupRecord]) -> None:
+            if any(isinstance(one, OffsetsDeleted) for one in said):
+                raise ValueError("a mistake of ours")
+            save(to, key, before, said)
+
+        def turn_with_another(key: str, events: Sequence[GroupEvent]) -> None:
+            turn(key, events)
+            asyncio.get_running_loop().call_soon(service._hand_in, key, TopicsChanged())
+
+        monkeypatch.setattr(shards.store, "save", save_no_deletion)
+        monkeypatch.setattr(service._commits, "_turn", turn_with_another)
+        judgement = await commit(shards, {P[0]: Committed(-2), P[1]: Committed(9)}, **who)
+        assert judgement.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert dict(shards.rows(KEY).offsets) == {P[0]: 7}
 
 
