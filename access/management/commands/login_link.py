@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from access.grants import Role
 from access.service import LockedOut, make_login_link
+from runtime.ports import is_unable_behind
 
 ON_CALL = "on-call"
 """Whom the links of a stack sign in."""
@@ -36,6 +37,8 @@ class Command(BaseCommand):
         except DatabaseError as error:
             # Its first line: the rest is the driver's.
             reason = str(error).partition("\n")[0]
+            if is_unable_behind(error):
+                raise CommandError(f"The database writes nothing now: {reason}.") from error
             raise CommandError(
                 f"The database does not answer: {reason}. Is a stack running in MUSTER_HOME (`make status`)?"
                 " For another database set DATABASE_URL."

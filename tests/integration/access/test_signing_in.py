@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.models import F
 from django.db.models.functions import Now
 from django.test import Client
@@ -188,6 +188,14 @@ def test_a_link_without_its_database_is_a_sentence(client: Client, monkeypatch: 
 
     monkeypatch.setattr("access.management.commands.login_link.make_login_link", nobody_answers)
     with pytest.raises(CommandError, match=r"connection refused\. Is a stack"):
+        call_command("login_link")
+
+
+def test_a_link_of_a_database_that_only_reads_is_a_sentence(client: Client) -> None:
+    """It answers: whether a stack runs is not the question."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+    with pytest.raises(CommandError, match=r"^The database writes nothing now: cannot execute [A-Z]+ in a"):
         call_command("login_link")
 
 
