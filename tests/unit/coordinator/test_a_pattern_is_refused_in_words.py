@@ -57,3 +57,10 @@ def test_so_are_many_that_take_long_together() -> None:
 def test_a_thousand_patterns_that_people_write_are_taken() -> None:
     check(rf"flights\.(eu|us)\.airport-{number}\..*" for number in range(TOPICS_MAX))
     check([".{1,249}", "[a-z0-9._-]{1,249}", "(?i)flights-[a-z]+-[0-9]{4}", r"\w{1,100}", "a{249}"])
+
+
+def test_groups_in_a_pattern_cost_nothing() -> None:
+    """What each of them matched, which nobody asks, RE2 would carry along for each way to read a name."""
+    many = (f"{number}" + "()" * 100 + r"\w{0,60}" for number in range(TOPICS_MAX // 5))
+    check(many)
+    assert matches(".*" + "()" * 100 + r"(\w{0,100})(-eu|-us)", "flights-eu")
