@@ -40,7 +40,7 @@ from coordinator.core.expiry import offsets_in
 from coordinator.core.memory import START, ClassicMemory, GroupState
 from coordinator.core.native import beats
 from coordinator.core.native.sessions import LOOKED_AFTER_MAX
-from coordinator.core.rebalance import RACK_AWARE, compute
+from coordinator.core.rebalance import RACK_AWARE, compute, interests
 from coordinator.core.settings import GroupSettings
 from coordinator.history import History
 from coordinator.speech import Speech
@@ -83,7 +83,7 @@ topics are some 3 kB of journal, and a turn of 3 MB takes a third of a second on
 """
 
 LOOKED_THROUGH_MAX = 200
-"""Members, and partitions, of a group that its new owner looks through itself: a quarter of a millisecond."""
+"""Members, partitions, and topics by patterns, that a group's new owner looks through: half a millisecond."""
 
 Finished = ItemFinished | ItemFailed
 Said = (Heard, ConnectionClosed, Leave)
@@ -222,12 +222,12 @@ class Groups:
     def _is_settled(self, rows: GroupRows) -> bool:
         """Whether a handler would find nothing to do, by the topics as this node knows them.
 
-        If it knows them too late it hears of the change, and so does the group. Of a large group a handler is
-        to find out, because the loop waits here, and of one by racks, which no node knows.
+        If it knows them too late it hears of the change. The loop waits: what is large, or by racks, is left.
         """
         if rows.error or len(rows.members) > LOOKED_THROUGH_MAX or rows.assignor == RACK_AWARE:
             return False
-        if sum(map(len, rows.owned.values())) > LOOKED_THROUGH_MAX:
+        pairs = len(interests(rows)[1]) * len(self._view.layouts)
+        if max(pairs, sum(map(len, rows.owned.values()))) > LOOKED_THROUGH_MAX:
             return False
         return not compute(rows, self._view.layouts, self._view.surroundings().matches).why
 
