@@ -37,7 +37,7 @@ from coordinator.housekeeping import Housekeeping
 from coordinator.inner_seat import InnerSeat
 from coordinator.leased import LeasedShard, NotServed, Premises
 from coordinator.liveness import Liveness, beaten
-from coordinator.patterns import matches
+from coordinator.pattern_news import tell_whose_match
 from coordinator.requests import Requests
 from coordinator.settings import read_settings
 from coordinator.store import REBALANCE
@@ -447,11 +447,15 @@ class ShardService(LeasedShard):
     def _topics_changed(self, names: frozenset[str], gone: Gone) -> None:
         if self._housekeeping.are_gone(gone):
             self._look_around(self.premises.node.now())
+        by_pattern: dict[str, frozenset[str]] = {}
         for key, state in list(self._groups.states.items()):
             wanted, wildcards = interests(state.rows)
-            touched = not wanted.isdisjoint(names)
-            if touched or any(matches(pattern, name) for pattern in wildcards for name in names):
+            if not wanted.isdisjoint(names):
                 self._hand_in(key, TopicsChanged())
+            elif wildcards:
+                by_pattern[key] = wildcards
+        if by_pattern:
+            self._start(tell_whose_match(by_pattern, names, lambda key: self._hand_in(key, TopicsChanged())))
 
     def _look_around(self, now: Instant) -> None:
         if self._loaded and self._lane is not None and self._housekeeping.is_due(now):
