@@ -266,7 +266,7 @@ class GroupStore:
             elif isinstance(record, RequestDecided):
                 requests.conclude(connection, record.request_id, record.answer)
             elif isinstance(record, GroupDeleted):
-                self._delete_group(connection, after)
+                self._delete_group(connection, before, after)
 
     def _save_group(self, connection: LaneConnection, before: GroupRows, after: GroupRows) -> None:
         classic = after.classic or _NOT_CLASSIC
@@ -418,10 +418,12 @@ class GroupStore:
                     "partitions": array_of_numbers(partition.number for partition in gone),
                 },
             )
+            store_offsets.forget(connection, after.group_id, gone)
 
-    def _delete_group(self, connection: LaneConnection, after: GroupRows) -> None:
+    def _delete_group(self, connection: LaneConnection, before: GroupRows, after: GroupRows) -> None:
         for table in ("delete_every_offset", "delete_quarantines", "delete_waiting", "delete_group"):
             connection.execute(statement(table), {"group": after.group_id, "member_id": None})
+        store_offsets.forget(connection, after.group_id, before.offsets)
         # Its members compare keys with the last they obeyed: a group under the same name starts above them.
         cluster.raise_epoch_floor(connection, after.generation + 1)
         # A result that came later would be adopted by a group that does not exist.

@@ -46,6 +46,12 @@ def write(connection: LaneConnection, offsets: GroupOffsets) -> None:
     _upsert(connection, offsets, noted)
 
 
+def forget(connection: LaneConnection, group: str, partitions: Iterable[Partition]) -> None:
+    """Their rows are deleted: who makes groups and deletes them would fill what is known with them."""
+    for partition in partitions:
+        connection.row_ids.pop((group, partition), None)
+
+
 def _update(
     connection: LaneConnection, ids: Sequence[int | None], offsets: Iterable[StoredOffset], noted: bool
 ) -> bool:

@@ -290,6 +290,19 @@ def test_an_offset_whose_row_was_deleted_meanwhile_is_stored_anew(connection: La
     assert set(stored.offset_notes.values()) == {OffsetNote(3, "again")}
 
 
+def test_ids_are_known_of_rows_that_are_there_alone(connection: LaneConnection) -> None:
+    turns, others = Turns(connection), Turns(connection, "arrivals")
+    settled(turns)
+    settled(others)
+    assert {("departures", P[0]), ("departures", P[2]), ("arrivals", P[0])} <= connection.row_ids.keys()
+    turns.take(records.OffsetsDeleted(by_topic(P[2:3])))
+    assert ("departures", P[2]) not in connection.row_ids
+    turns.take(
+        records.MemberRemoved("ann", "left"), records.MemberRemoved("ben", "left"), records.GroupDeleted()
+    )
+    assert {group for group, _ in connection.row_ids} == {"arrivals"}
+
+
 @pytest.mark.parametrize("name", ['"', "\\", '\\"', "a,b", "{a}", "NULL", " ", "Zürich", "a\nb", "'); --"])
 def test_whatever_a_group_and_its_topic_are_called_their_offset_is_stored(
     connection: LaneConnection, name: str
