@@ -12,7 +12,7 @@ from coordinator.core.events import (
     OffsetsTakenBack,
     ToolRequest,
 )
-from coordinator.core.rebalance import reads
+from coordinator.core.rebalance import somebody_reads
 from groups.core import records
 from groups.core.consumer_protocol import CONSUMER, subscribed_topics
 from groups.core.phases import Phase
@@ -97,8 +97,9 @@ def _reads(draft: Draft | ClassicDraft) -> Reads | None:
     Of Kafka's consumers one whose subscription cannot be read may read everything (conformance 49).
     """
     if isinstance(draft, Draft):
-        members, matches, owners = draft.rows.members.values(), draft.surroundings.matches, draft.owners()
-        return lambda topic: topic in owners or any(reads(one, topic, matches) for one in members)
+        subscribed_to = somebody_reads(draft.rows.members.values(), draft.surroundings.matches)
+        owners = draft.owners()
+        return lambda topic: topic in owners or subscribed_to(topic)
     classic = draft.rows.classic
     if not classic.members:
         return lambda topic: False

@@ -14,6 +14,7 @@ from coordinator.core.events import (
     Swept,
     TopicsDeleted,
 )
+from coordinator.core.rebalance import somebody_reads
 from groups.core import records
 from groups.core.consumer_protocol import CONSUMER, subscribed_topics
 from groups.core.phases import Phase
@@ -93,7 +94,6 @@ class _Read:
     """Which offsets of a group nobody needs any more."""
 
     def __init__(self, draft: Draft | ClassicDraft, swept: Swept) -> None:
-        self._draft = draft
         self._swept = swept
         self._topics: dict[str, bool] = {}
         rows = draft.rows
@@ -101,11 +101,13 @@ class _Read:
             self.empty = not rows.members
             self._simple = False
             self._known = True
+            self._somebody_reads = somebody_reads(rows.members.values(), draft.surroundings.matches)
         else:
             self.empty = rows.phase is Phase.EMPTY and not draft.pending
             self._simple = not rows.classic.protocol_type
-            self._subscriptions = self._subscribed(draft)
-            self._known = self._subscriptions is not None
+            subscriptions = self._subscribed(draft)
+            self._known = subscriptions is not None
+            self._somebody_reads = (subscriptions or frozenset()).__contains__
 
     def is_over(self, one: AgedOffset) -> bool:
         """An end of its own replaces the retention, but not the rule that a group must do without it."""
@@ -121,17 +123,6 @@ class _Read:
         if known is None:
             known = self._topics[topic] = self._somebody_reads(topic)
         return known
-
-    def _somebody_reads(self, topic: str) -> bool:
-        draft = self._draft
-        if isinstance(draft, ClassicDraft):
-            return self._subscriptions is not None and topic in self._subscriptions
-        matches = draft.surroundings.matches
-        return any(
-            matches(entry.topic, topic) if entry.is_pattern else entry.topic == topic
-            for member in draft.rows.members.values()
-            for entry in member.topic_count
-        )
 
     def _subscribed(self, draft: ClassicDraft) -> frozenset[str] | None:
         """The topics of a Stable group of consumers; None: nobody knows, any topic may be one of them."""

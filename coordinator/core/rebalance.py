@@ -74,6 +74,12 @@ def reads(member: Member, topic: str, matches: Matches) -> bool:
     return topic in asked.threads or any(matches(entry.topic, topic) for entry in asked.patterns)
 
 
+def somebody_reads(members: Iterable[Member], matches: Matches) -> Callable[[str], bool]:
+    """Whether any of them subscribes to a topic; what thousands have alike is looked at once."""
+    names, patterns = _interests({id(one.topic_count): one.topic_count for one in members})
+    return lambda topic: topic in names or any(matches(pattern, topic) for pattern in patterns)
+
+
 def why_necessary(stored: Owners, target: Owners) -> str:
     """The first of the four tests that finds the stored ownership wanting; empty if none does."""
     if target and not stored:
@@ -89,9 +95,13 @@ def why_necessary(stored: Owners, target: Owners) -> str:
 
 def interests(rows: GroupRows) -> tuple[frozenset[str], frozenset[str]]:
     """The topic names and the patterns that the group's members subscribe to."""
+    return _interests(_subscriptions(rows))
+
+
+def _interests(subscriptions: Mapping[int, tuple[TopicCount, ...]]) -> tuple[frozenset[str], frozenset[str]]:
     names: set[str] = set()
     patterns: set[str] = set()
-    for subscription in _subscriptions(rows).values():
+    for subscription in subscriptions.values():
         for entry in subscription:
             (patterns if entry.is_pattern else names).add(entry.topic)
     return frozenset(names), frozenset(patterns)

@@ -15,6 +15,7 @@ from coordinator.core.events import (
     Say,
     Waiter,
 )
+from coordinator.core.settings import Surroundings
 from groups.core import records
 from groups.core.classic import ClassicRows
 from groups.core.consumer_protocol import subscription
@@ -76,6 +77,21 @@ def test_a_topic_that_is_read_by_a_pattern_is_read() -> None:
     answer = told(group.turn(OffsetDeletion(TOOL, WAITER, tuple(COMMITTED))))
     assert list(answer.refused) == [CLICK]
     assert group.rows.offsets == {CLICK: 7}
+
+
+def test_a_pattern_that_many_members_have_is_matched_once_for_each_topic() -> None:
+    matched: list[tuple[str, str]] = []
+
+    def matches(pattern: str, topic: str) -> bool:
+        matched.append((pattern, topic))
+        return False
+
+    group = Group(rows=GroupRows("readers", version=9, offsets=COMMITTED))
+    for name in ("ann", "ben", "cleo"):
+        group.turn(registering(name, topic_count=(TopicCount("payments", is_pattern=True),)))
+    group.surroundings = Surroundings(matches=matches)
+    assert told(group.turn(OffsetDeletion(TOOL, WAITER, (orders(0), CLICK)))).refused == {}
+    assert sorted(matched) == [("payments", "clicks"), ("payments", "orders")]
 
 
 def test_what_is_owned_is_read_though_nobody_subscribes_to_it_any_more() -> None:
