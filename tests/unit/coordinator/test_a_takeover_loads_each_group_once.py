@@ -29,6 +29,7 @@ async def test_a_group_with_members_is_not_loaded_again_and_asks_for_a_handler()
     async with Shards([readers(ann=[0], ben=[1])]) as shards:
         service = await shards.serve("readers")
         await eventually(lambda: shards.rows("readers").handler_asked)
+        await shards.settled("readers")
         assert shards.store.single_loads == []
         assert service._groups.states["readers"].rows == shards.rows("readers")
         assert {one.ends_at > 0 for one in cached(service._groups.states).memory.sessions.values()} == {True}
