@@ -305,8 +305,7 @@ class BrokerProcess:
             return
         self._metadata.forget(heeded.deleted_topics, heeded.shrunk_topics)
         self._know_levels()
-        for topic in heeded.topics:
-            self._plane.know_topic(topic.topic_id, topic.name, topic.configs)
+        self._plane.know_topics(heeded.topics)
         if heeded.quotas_changed:
             self._quotas.know(self._known.quotas.values())
         others_live = self._metadata.know_brokers()

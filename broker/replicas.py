@@ -32,7 +32,7 @@ from muster.kafkawire.new_leaders import NewLeader
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.messages.link.from_broker import HighWatermark, IsrProposal
-from muster.messages.link.rows import PartitionRow
+from muster.messages.link.rows import PartitionRow, TopicRow
 
 log = structlog.get_logger(__name__)
 
@@ -179,10 +179,10 @@ class DataPlane:
 
     # -- rows of the controller
 
-    def know_topic(self, topic_id: UUID, name: str, configs: Mapping[str, str]) -> None:
-        """State a topic's name and its settings, before the first row of it. Unknown keys are passed over."""
-        if self.topics.know(topic_id, name, configs):
-            self._reconfigure({topic_id})
+    def know_topics(self, topics: Iterable[TopicRow]) -> None:
+        """State names and settings of topics, before the first rows of them. Unknown keys are passed over."""
+        # Together: all replicas are looked through for those of one, too.
+        self._reconfigure({t.topic_id for t in topics if self.topics.know(t.topic_id, t.name, t.configs)})
 
     def know_levels(
         self, broker: Mapping[str, str], cluster: Mapping[str, str], static: Mapping[str, str]

@@ -32,7 +32,7 @@ from kafkaserver.producer_ids import ProducerIdBlock
 from muster.kernel.instants import Instant
 from muster.messages.link.callers import CallerRow
 from muster.messages.link.from_broker import CreateTopics, NewTopic, Wish
-from muster.messages.link.rows import PartitionRow
+from muster.messages.link.rows import PartitionRow, TopicRow
 from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, WishAnswer
 
 ALONE = 1
@@ -68,7 +68,7 @@ class LoneController:
     def add_topic(self, name: str, partition_count: int, configs: Mapping[str, str] = {}) -> UUID:
         """Host and lead every partition of a topic."""
         topic_id = uuid5(_TOPIC_IDS, name)
-        self._plane.know_topic(topic_id, name, configs)
+        self._plane.know_topics([TopicRow(topic_id, name, partition_count, 1, dict(configs))])
         for partition in range(partition_count):
             self._version += 1
             row = PartitionRow(topic_id, partition, (ALONE,), ALONE, 1, (ALONE,), self._version)

@@ -344,8 +344,7 @@ class DiskBroker(FollowingBroker):
             self.link.say_to_controller(UnusableLogs(failed=news.failed, usable=news.usable))
 
     def _perform(self, heeded: Heeded, now: Instant) -> None:
-        for topic in heeded.topics:
-            self.plane.know_topic(topic.topic_id, topic.name, topic.configs)
+        self.plane.know_topics(heeded.topics)
         if self._metadata.know_brokers():
             self.plane.know_live(self._metadata.live)
         self.plane.broker_epochs = {b: row.broker_epoch for b, row in self.view.brokers.items()}

@@ -41,7 +41,7 @@ from muster.messages.link.from_broker import (
     WantedReplicas,
     Wish,
 )
-from muster.messages.link.rows import PROVEN, PartitionRow
+from muster.messages.link.rows import PROVEN, PartitionRow, TopicRow
 from muster.messages.link.to_broker import (
     CreatedTopic,
     CreateTopicsAnswer,
@@ -159,7 +159,7 @@ class Broker:
     ) -> None:
         """Tell the plane what the controller decided about orders, of which there is partition 0 alone."""
         isr = replicas if isr is None else isr
-        self.plane.know_topic(ORDERS, "orders", configs or {})
+        self.plane.know_topics([TopicRow(ORDERS, "orders", partitions, len(replicas), configs or {})])
         known = PartitionView(leader, epoch, replicas, isr)
         self.plane.view = MetadataView.of(
             "test",

@@ -14,7 +14,7 @@ from kafkaserver.callers import KafkaCaller
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.scopes import EVERYTHING, Scope
-from muster.messages.link.rows import PartitionRow
+from muster.messages.link.rows import PartitionRow, TopicRow
 from tests.unit.broker_data_plane.planes import ORDERS, Broker, Client, broker, client, produce
 
 NOBODYS = UUID(int=9)
@@ -115,7 +115,7 @@ async def test_before_the_cluster_is_told_of_a_topic_whose_log_is_here_it_is_ref
     tmp_path: Path, leader: int
 ) -> None:
     async with broker(tmp_path) as one, client(one.client_port) as ann:
-        one.plane.know_topic(ORDERS, "orders", {})
+        one.plane.know_topics([TopicRow(ORDERS, "orders", 1, 1, {})])
         one.plane.obey(PartitionRow(ORDERS, 0, (1, 2), leader, 1, (1, 2), 1))
         await comes_in(one, ann)
         body = fetch({ORDERS: HERE}, epoch=COMING, version=13)

@@ -16,6 +16,7 @@ from muster.kafkawire.api_table import ApiKey
 from muster.kafkawire.fetch_requests import AskedPartition
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
+from muster.messages.link.rows import TopicRow
 from tests.unit.broker_data_plane.planes import (
     Broker,
     Client,
@@ -74,7 +75,9 @@ async def test_only_compacted_topics_and_only_dirty_ones(tmp_path: Path) -> None
     async with broker(tmp_path) as one, client(one.client_port) as ann:
         await fill(one, ann, {})
         assert await one.plane.cleaner.clean_dirty() == 0
-        one.plane.know_topic(next(one.plane.partitions()).key.topic_id, "orders", COMPACTED)
+        one.plane.know_topics(
+            [TopicRow(next(one.plane.partitions()).key.topic_id, "orders", 1, 1, COMPACTED)]
+        )
         (hosted,) = one.plane.partitions()
         assert await one.plane.cleaner.clean_dirty() == 1
         hosted.log.settings = hosted.log.settings.__class__(

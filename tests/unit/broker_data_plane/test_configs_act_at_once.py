@@ -1,13 +1,17 @@
 """What is set for a topic, a broker or the cluster holds for logs that are open, and for those to come."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
+
+import pytest
 
 from broker.hosted import HostedPartition
 from broker.log.outcomes import LogSettings
 from broker.plane_settings import DataPlaneSettings
 from muster.kafkawire.api_table import ApiKey
+from muster.messages.link.rows import TopicRow
 from tests.unit.broker_data_plane.planes import ORDERS, Broker, broker, client, produce, produced
 
 CLICKS = UUID(int=77)
@@ -29,9 +33,9 @@ async def test_the_nearest_level_holds_for_an_open_log_from_then_on(tmp_path: Pa
         assert (log.settings.segment_bytes, log.settings.retention_bytes) == (10_000, 5)
         plane.know_levels({"log.retention.bytes": "6"}, {"log.retention.bytes": "5"}, {})
         assert log.settings.retention_bytes == 6
-        plane.know_topic(ORDERS, "orders", {"retention.bytes": "7"})
+        plane.know_topics([TopicRow(ORDERS, "orders", 1, 1, {"retention.bytes": "7"})])
         assert log.settings.retention_bytes == 7
-        plane.know_topic(ORDERS, "orders", {})
+        plane.know_topics([TopicRow(ORDERS, "orders", 1, 1, {})])
         assert log.settings.retention_bytes == 6, "what the topic no longer sets, the broker says"
 
 
@@ -40,9 +44,31 @@ async def test_a_topic_that_sets_a_key_itself_does_not_care_what_the_cluster_say
         one.obey(1, configs={"max.message.bytes": "100"})
         one.plane.know_levels({}, {"message.max.bytes": "50"}, {})
         assert orders(one).log.settings.max_message_bytes == 100
-        one.plane.know_topic(CLICKS, "clicks", {})
+        one.plane.know_topics([TopicRow(CLICKS, "clicks", 1, 1, {})])
         clicks = one.plane.topics.get(CLICKS)
         assert clicks is not None and clicks.log.max_message_bytes == 50
+
+
+async def test_all_that_is_heard_of_topics_at_once_is_obeyed_in_one_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand topics that changed, beside twenty thousand replicas, held a broker's loop for seconds."""
+    async with broker(tmp_path) as one:
+        one.obey(1, partitions=3)
+        passes: list[None] = []
+        replicas = one.plane.partitions
+
+        def counted() -> Iterator[HostedPartition]:
+            passes.append(None)
+            return replicas()
+
+        monkeypatch.setattr(one.plane, "partitions", counted)
+        others = [TopicRow(UUID(int=number), f"other-{number}", 1, 1) for number in range(100, 150)]
+        one.plane.know_topics([*others, TopicRow(ORDERS, "orders", 3, 1, {"retention.bytes": "7"})])
+        assert len(passes) == 1
+        assert {hosted.log.settings.retention_bytes for hosted in replicas()} == {7}
+        one.plane.know_topics([TopicRow(ORDERS, "orders", 3, 1, {"retention.bytes": "7"})])
+        assert len(passes) == 1, "nothing of it holds differently"
 
 
 async def test_min_insync_is_what_the_nodes_say_unless_it_is_set(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from broker.log.checkpoints import LEADER_EPOCHS
 from broker.replicas import DataPlane
-from muster.messages.link.rows import PartitionRow
+from muster.messages.link.rows import PartitionRow, TopicRow
 from tests.unit.broker_data_plane.planes import ORDERS, broker
 from tests.unit.kafkawire.made_batches import made_batch, view
 
@@ -50,7 +50,7 @@ async def starting_again(folder: Path) -> AsyncIterator[tuple[DataPlane, SlowFil
         hosted.log.append_as_leader(view(made_batch([b"a"])), 1, 0)
     slow = SlowFile(folder / "1" / "orders-0" / LEADER_EPOCHS)
     async with asyncio.timeout(30), broker(folder) as again:
-        again.plane.know_topic(ORDERS, "orders", {})
+        again.plane.know_topics([TopicRow(ORDERS, "orders", 1, 1, {})])
         yield again.plane, slow
 
 

@@ -7,7 +7,7 @@ import pytest
 from broker.core.replica import FetchPosition
 from broker.core.replica_log import PartitionKey
 from muster.messages.link.losses import NOT_KNOWN, LossAsked, LossReport
-from muster.messages.link.rows import PartitionRow
+from muster.messages.link.rows import PartitionRow, TopicRow
 from muster.messages.link.to_broker import SnapshotChunk
 from tests.unit.broker_data_plane.planes import ORDERS, broker
 from tests.unit.broker_log.logs import append
@@ -41,7 +41,7 @@ async def test_a_log_from_which_the_partition_moved_away_meanwhile_answers_if_it
         append(hosted.log, b"acknowledged", epoch=1)
         hosted.replica.appended()
     async with broker(tmp_path) as one:
-        one.plane.know_topic(ORDERS, "orders", {})
+        one.plane.know_topics([TopicRow(ORDERS, "orders", 1, 1, {})])
         asked = LossAsked(ORDERS, 0, 5, 2)
         one.plane.losses.hear(SnapshotChunk(metadata_version=7, number=0, last=True, losses=(asked,)), (KEY,))
         elsewhere = PartitionRow(ORDERS, 0, (2, 3), 2, 5, (2, 3), 7, base_epoch=base_epoch)

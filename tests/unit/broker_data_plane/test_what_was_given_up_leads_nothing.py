@@ -15,7 +15,7 @@ from broker.log.given_up import SINCE, WHY
 from broker.shown_logs import ShownLogs
 from muster.messages.link.from_broker import FromBroker
 from muster.messages.link.protocol import SHOWS_LOGS
-from muster.messages.link.rows import UNPROVEN, PartitionRow
+from muster.messages.link.rows import UNPROVEN, PartitionRow, TopicRow
 from tests.unit.broker_data_plane.planes import ORDERS, Broker, broker
 from tests.unit.broker_log.logs import append
 
@@ -168,7 +168,7 @@ async def test_a_log_whose_name_another_topic_has_is_remembered(tmp_path: Path) 
         holding(one)
     async with broker(tmp_path) as again:
         another = PartitionKey(UUID(int=2), 0)
-        again.plane.know_topic(another.topic_id, "orders", {})
+        again.plane.know_topics([TopicRow(another.topic_id, "orders", 1, 1, {})])
         again.plane.obey(PartitionRow(*another, (1,), 1, 1, (1,), 5))
         hosted = again.plane.hosted(*another)
         assert hosted is not None
