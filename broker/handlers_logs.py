@@ -74,7 +74,7 @@ class LogHandlers:
         for number, one in enumerate(self._described(asked, caller), 1):
             logs.append(one)
             if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await self._later.turn()
         reply.send(answer_log_dirs(header, DescribedFolder(str(folder), total, usable, logs)))
 
     def _described(

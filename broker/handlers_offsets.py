@@ -85,12 +85,14 @@ class OffsetHandlers:
 
     async def _search(self, listed: "_Listed | _EpochEnds", reply: Reply) -> None:
         loop = asyncio.get_running_loop()
+        if listed.size > AT_ONCE:
+            await self._later.turn()
         until = loop.time() + LOOK_AT_ONCE_S
         for found in listed.steps():
             if found is not None:
                 await asyncio.to_thread(found.look_into)
             if loop.time() > until:
-                await asyncio.sleep(0)
+                await self._later.turn()
                 until = loop.time() + LOOK_AT_ONCE_S
         reply.send(listed.answered())
 

@@ -26,6 +26,16 @@ class Later:
         self._most_waiting_bytes = most_waiting_bytes
         self._waiting_bytes = 0
         self._is_stopped = False
+        self._rounds = asyncio.Lock()
+
+    async def turn(self) -> None:
+        """Return when the next slice of a long answer may be worded: of all of this door, one in a round of
+        the loop.
+
+        Hundreds who ask for everything at once would else have a slice each in every round.
+        """
+        async with self._rounds:
+            await asyncio.sleep(0)
 
     def start(
         self, reply: Reply, work: Coroutine[Any, Any, None], elements: int = 1, size_bytes: int = 0

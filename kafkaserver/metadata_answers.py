@@ -1,6 +1,5 @@
 """This room answers Metadata from the view of the cluster, alike at every door; a long answer in slices."""
 
-import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -94,8 +93,10 @@ class MetadataHandler:
         waits = may_wait and (self._is_too_early(answer) or self._is_again(answer, reply))
         # A few may be named that were just made; through thousands nobody looks twice.
         newer = self._newer(reply, size <= LOOKED_THROUGH and answer.misses_a_topic)
-        if waits or newer is not None or size > AT_ONCE:
-            self._later.start(reply, self._beside(answer, reply, newer, waits=waits), size)
+        is_long = size > AT_ONCE
+        if waits or newer is not None or is_long:
+            work = self._beside(answer, reply, newer, waits=waits, is_long=is_long)
+            self._later.start(reply, work, size)
         else:
             self._list_fenced(answer)
             reply.send(answer.whole())
@@ -123,6 +124,7 @@ class MetadataHandler:
         newer: CatchUp | None,
         *,
         waits: bool,
+        is_long: bool,
     ) -> None:
         """In slices, behind what brings a `newer` view, and if it `waits`, once it is too early no more."""
 
@@ -137,6 +139,8 @@ class MetadataHandler:
             await self._missed.until_known(is_too_early)
             answer.view = self._view()
         self._list_fenced(answer)
+        if is_long:
+            await self._later.turn()
         topics: list[bytes] = []
         held_bytes = 0
         for topic in answer.topics():
@@ -144,7 +148,7 @@ class MetadataHandler:
             held_bytes += len(topic)
             if held_bytes > SLICE_BYTES:
                 held_bytes = 0
-                await asyncio.sleep(0)
+                await self._later.turn()
         reply.send(answer.of(topics))
 
 

@@ -4,7 +4,6 @@ What is set is told from what the door knows (design.md 8a rule 2); what is to b
 decides (conformance 210).
 """
 
-import asyncio
 from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -145,7 +144,9 @@ class ConfigHandlers:
             known = await self._known.look(topics, brokers)
         except ControllerUnreachable as problem:
             why = str(problem)
-        for number, one in enumerate(request.resources, 1):
+        for number, one in enumerate(request.resources):
+            if number % _SLICE == 0 and len(request.resources) > _SLICE:
+                await self._later.turn()
             kind, name = one.resource_type, one.resource_name
             try:
                 _check_described(caller, kind, name)
@@ -158,8 +159,6 @@ class ConfigHandlers:
                 answer.add(kind, name, _entries(answer, known, one, encoded))
             except _Refused as refused:
                 answer.refuse(kind, name, refused.error, refused.text)
-            if number % _SLICE == 0:
-                await asyncio.sleep(0)
         reply.send(answer.frame())
 
     # -- AlterConfigs, IncrementalAlterConfigs

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from kafkaserver.cluster_answers import (
     BrokerView,
     MetadataView,
@@ -15,13 +17,14 @@ from kafkaserver.cluster_answers import (
 )
 from kafkaserver.later import Later
 from kafkaserver.limits import ServerLimits
-from kafkaserver.metadata_answers import LOOKED_THROUGH, MetadataHandler
+from kafkaserver.metadata_answers import LOOKED_THROUGH, MetadataAnswer, MetadataHandler
 from kafkaserver.replies import Reply
 from muster.kafkawire.api_table import ApiKey, RequestHeader
 from tests.unit.kafkaserver.kafka_requests import body_of, frame, parts
 from tests.unit.kafkaserver.served import served, until
 
 TOPICS = 20_000
+CROWD = 8
 VIEW = MetadataView.of(
     "cluster-1",
     [BrokerView(1, "one", 9092)],
@@ -77,6 +80,46 @@ async def test_others_are_heard_and_the_answers_of_one_connection_keep_their_ord
         for one in (writer, other):
             one.close()
             await one.wait_closed()
+
+
+async def test_of_all_that_ask_for_everything_one_is_answered_in_a_round_of_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three hundred who had a slice each in every round held a loop for a second at a time."""
+    few = replace(VIEW, topics=dict(list(VIEW.topics.items())[:3_000]))
+    metadata = MetadataHandler(lambda: few, Later())
+    loop, rounds = asyncio.get_running_loop(), 0
+    asked: list[tuple[RequestHeader, bytes, Reply]] = []
+    worded: dict[int, set[int]] = {}
+    word = MetadataAnswer._known
+
+    def go_round() -> None:
+        nonlocal rounds
+        rounds += 1
+        loop.call_soon(go_round)
+
+    def noted(answer: MetadataAnswer, topic: TopicView) -> bytes:
+        worded.setdefault(rounds, set()).add(id(answer))
+        return word(answer, topic)
+
+    def handle(header: RequestHeader, request: memoryview, reply: Reply) -> None:
+        asked.append((header, bytes(request), reply))
+        if len(asked) == CROWD:
+            for one, said, waits in asked:
+                metadata.handle(one, memoryview(said), waits)
+
+    monkeypatch.setattr(MetadataAnswer, "_known", noted)
+    loop.call_soon(go_round)
+    async with served(handle) as (_server, port):
+        connected = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CROWD)]
+        for _, writer in connected:
+            writer.write(_sent(EVERYTHING))
+        for reader, writer in connected:
+            assert len(body_of(ApiKey.METADATA, 12, await _answer(reader)).topics) == len(few.topics)
+            writer.close()
+            await writer.wait_closed()
+    assert len(worded) > CROWD, "one answer takes several slices"
+    assert {len(answers) for answers in worded.values()} == {1}
 
 
 class _Counted(dict[str, TopicView]):
