@@ -52,9 +52,7 @@ class LogHandlers:
         caller = caller_of(reply)
         if not caller.may("operate", "view"):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            reply.send(
-                answer_log_dirs(header, None, error if header.api_version >= _ERROR_SINCE else ErrorCode.NONE)
-            )
+            reply.send(answer_log_dirs(header, None, error))
             return
         work = self._describe_folder(header, asked, caller, reply)
         self._later.start(reply, work, size_bytes=size_bytes)
@@ -157,10 +155,6 @@ class LogHandlers:
 
 
 _TOO_MANY: Final = f"one answer tells of {MOST_PRODUCERS_TOLD} producers at most; ask for this one in another"
-
-
-_ERROR_SINCE: Final = 3
-"""The version of DescribeLogDirs that has a place for an error of the whole answer."""
 
 
 def _state(shape: Any, producer_id: int, state: ProducerState) -> Any:

@@ -11,7 +11,7 @@ from kafkaserver.callers import caller_of
 from kafkaserver.later import Later
 from kafkaserver.refusals import refuse
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import RequestHeader, encode_reply, frame_reply, read_request
+from muster.kafkawire.api_table import RequestHeader, frame_reply, read_request
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
@@ -63,4 +63,4 @@ class DeletionHandlers:
             reply.send(refuse(header, request, outcome))
             return
         body = deleting.deleted_offsets(header.api_version, named, outcome)
-        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+        reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))

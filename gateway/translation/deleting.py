@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gateway.translation.offsets import Topics
-from muster.kafkawire.api_table import ApiKey, build, is_flexible, part, response_class
+from muster.kafkawire.api_table import ApiKey, is_flexible
 from muster.kafkawire.fields import NO_TAGS, NOT_THROTTLED, count, text
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
 _ERROR: Final = struct.Struct(">h")
+_PARTITION: Final = struct.Struct(">ih")
 
 
 def deleted_groups(version: int, outcomes: Mapping[str, ErrorCode]) -> bytes:
@@ -49,19 +50,17 @@ def deleted_offsets(
     version: int,
     named: Mapping[tuple[str, int], Partition | ErrorCode],
     outcomes: Mapping[Partition, ErrorCode],
-) -> Any:
-    """What became of each partition's offset; nothing stored is nothing wrong (conformance 129)."""
-    shape = response_class(ApiKey.OFFSET_DELETE, version)
-    topic_answer = part(shape, "OffsetDeleteResponseTopic")
-    answer = part(shape, "OffsetDeleteResponsePartition")
-    topics: dict[str, list[Any]] = {}
+) -> bytes:
+    """The body that tells what became of each partition's offset; nothing stored is nothing wrong
+    (conformance 129). By hand, as `deleted_groups`.
+    """
+    flexible = is_flexible(ApiKey.OFFSET_DELETE, version)
+    topics: dict[str, list[bytes]] = {}
     for (name, number), partition in named.items():
         error = partition if isinstance(partition, ErrorCode) else outcomes.get(partition, ErrorCode.NONE)
-        topics.setdefault(name, []).append(build(answer, partition_index=number, error_code=error))
-    return build(
-        shape,
-        error_code=ErrorCode.NONE,
-        topics=tuple(
-            build(topic_answer, name=name, partitions=tuple(answers)) for name, answers in topics.items()
-        ),
+        topics.setdefault(name, []).append(_PARTITION.pack(number, error))
+    told = (
+        b"".join((text(name, flexible), count(len(places), flexible), *places))
+        for name, places in topics.items()
     )
+    return b"".join((_ERROR.pack(ErrorCode.NONE), NOT_THROTTLED, count(len(topics), flexible), *told))
