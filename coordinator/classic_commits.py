@@ -1,6 +1,6 @@
 """This room holds an OffsetCommit of a Kafka client on its way to the batch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
@@ -41,9 +41,9 @@ class Stated(NamedTuple):
     taken_back: tuple[Partition, ...] = ()
 
     @property
-    def partitions(self) -> tuple[Partition, ...]:
-        """All that are spoken of."""
-        return (*self.offsets, *self.taken_back)
+    def partitions(self) -> Collection[Partition]:
+        """All that are spoken of; mostly nothing is taken back, and thousands are not copied."""
+        return (*self.offsets, *self.taken_back) if self.taken_back else self.offsets.keys()
 
     @classmethod
     def of(cls, positions: Mapping[Partition, tuple[int, int, str, int]]) -> "Stated":

@@ -91,7 +91,8 @@ class CommitHandler:
             answer.send(found, Judgement(error=error))
 
     def _commit(self, asked: OffsetCommitRequest, stated: Stated, answer: "_Answer", reply: Reply) -> None:
-        if not stated.partitions:
+        partitions = stated.partitions
+        if not partitions:
             answer.send((), Judgement())
             return
         service = self._shards.of(asked.group_id)
@@ -103,7 +104,7 @@ class CommitHandler:
             group_instance_id=asked.group_instance_id,
             generation=asked.generation,
             stated=stated,
-            answer=partial(answer.send, stated.partitions),
+            answer=partial(answer.send, partitions),
         )
         hand_in(service, commit, reply)
 
