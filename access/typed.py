@@ -45,16 +45,18 @@ def way_back(posted: QueryDict) -> str | None:
     The form stays about the version that was looked at: of another, what is filled in would undo the changes.
     """
     version = posted.get("version")
-    fields = typed_into(posted) + ([("version", version)] if version else [])
-    written = written_as_a_form(fields)
-    return None if len(written) > _LONGEST_ADDRESS or (fields and not written) else written
+    return _address("", typed_into(posted) + ([("version", version)] if version else []))
 
 
 def way_back_to(form: str, typed: Sequence[tuple[str, str]]) -> str | None:
     """The address of a form that is filled in with what was kept of it; None if no address bears it."""
-    written = written_as_a_form(typed)
-    address = f"{form}{'&' if '?' in form else '?'}{written}"
-    return None if len(address) > _LONGEST_ADDRESS or (typed and not written) else address
+    return _address(form + ("&" if "?" in form else "?"), typed)
+
+
+def _address(before: str, fields: Sequence[tuple[str, str]]) -> str | None:
+    written = written_as_a_form(fields)
+    address = before + written
+    return None if len(address) > _LONGEST_ADDRESS or (fields and not written) else address
 
 
 def typed_in(written: str) -> list[tuple[str, str]]:
