@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Final
 
 from muster.kafkawire.api_table import ApiKey, build, request_class
+from tests.benchmarks.raw_kafka_member import COMES_SOON
 from tests.unit.kafkawire.asking import ClientConnection
 
 PATIENCE_S: Final = 30.0
@@ -19,8 +20,6 @@ LATE_S: Final = 3.0
 PARKED_S: Final = 0.2
 """What neither has answered by then waits for others: each group's initial delay is shorter."""
 HUNG_UP: Final = "hung up"
-COMES_SOON: Final = (14, 15, 16)
-"""A coordinator that loads, is not known yet, or is another one."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -143,6 +142,7 @@ def coordinator(door: Door, group: str) -> tuple[str, int]:
     """Where the group is coordinated, once somebody is ready to."""
     find, beat = request_class(ApiKey.FIND_COORDINATOR, 3), request_class(ApiKey.HEARTBEAT, 3)
     asked = build(beat, group_id=group, generation_id=0, member_id="nobody", group_instance_id=None)
+    soon = {error.value for error in COMES_SOON}
     give_up_at = time.monotonic() + PATIENCE_S
     while True:
         assert time.monotonic() < give_up_at, f"nobody coordinates {group}"
@@ -151,6 +151,6 @@ def coordinator(door: Door, group: str) -> tuple[str, int]:
             address = told["host"], told["port"]
             there = Door(address)
             with contextlib.closing(there):
-                if there.answer(ApiKey.HEARTBEAT, 3, asked)["error_code"] not in COMES_SOON:
+                if there.answer(ApiKey.HEARTBEAT, 3, asked)["error_code"] not in soon:
                     return address
         time.sleep(0.1)

@@ -12,12 +12,12 @@ from datetime import timedelta
 from typing import Any, Final
 
 from muster.kafkawire.api_table import ApiKey, build, part, request_class
+from muster.kernel.error_codes import ErrorCode
 from tests.beside_kafka.doors import HUNG_UP, Door, Question, differences, settle
 
 MINUTES: Final = timedelta(minutes=20)
 NO_GENERATION: Final = (-1, -1)
-UNKNOWN_MEMBER, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, UNKNOWN_ERROR = 25, 27, 79, -1
-MUSTERS_PARTING: Final = (REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER)
+MUSTERS_PARTING: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID)
 """A parked request whose member asks again, or leaves, is answered so; Kafka forgets it (deviations)."""
 
 SUPPORTED: Final = (("range", "round"), ("round", "range"), ("range",), ("range", "round", "sticky"))
@@ -122,7 +122,7 @@ class GroupWalk:
         if HUNG_UP in ours or HUNG_UP in theirs or ours["error_code"] != theirs["error_code"]:
             return
         error, ids = ours["error_code"], (ours["member_id"], theirs["member_id"])
-        if error not in (0, MEMBER_ID_REQUIRED):
+        if error not in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             return
         seat.member = self._names[0].get(ids[0]) or f"member {len(self._names[0])}"
         for names, real in zip(self._names, ids, strict=True):
@@ -153,8 +153,8 @@ class GroupWalk:
             return self._names[door].get(value, "an id" if is_an_id else value)
         if not isinstance(value, dict):
             return value
-        if value.get("error_code") == UNKNOWN_ERROR:
-            return UNKNOWN_ERROR
+        if value.get("error_code") == ErrorCode.UNKNOWN_SERVER_ERROR:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         told = {
             name: self._told(door, one)
             for name, one in value.items()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.acceptance.apache_kafka import apache_kafka
-from tests.acceptance.story import Stack, create, running_stack
+from tests.acceptance.story import create, running_stack
 from tests.beside_kafka.doors import Door, coordinator
 from tests.beside_kafka.group_walk import GroupWalk
 
@@ -29,16 +29,12 @@ def address(bootstrap: str) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def both(folder: Path) -> Iterator[tuple[str, str]]:
-    """Where clients begin: a stack of Muster's with one broker, and one broker of Apache Kafka."""
+    """Where clients begin: a stack with one broker, and one broker of Apache Kafka; both have the topic."""
     with running_stack(folder / "home") as stack, apache_kafka(folder / "kafka") as kafka:
-        yield prepared(stack, kafka)
-
-
-def prepared(stack: Stack, kafka: str) -> tuple[str, str]:
-    """Both with the topic."""
-    for bootstrap in (stack["bootstrap"], kafka):
-        create(bootstrap, TOPIC, 3)
-    return stack["bootstrap"], kafka
+        begin = stack["bootstrap"], kafka
+        for bootstrap in begin:
+            create(bootstrap, TOPIC, 3)
+        yield begin
 
 
 def walked(begin: tuple[str, str], seed: int, steps: int = STEPS) -> tuple[GroupWalk, list[str]]:

@@ -37,6 +37,26 @@ def classic(key: str = KEY) -> GroupRows:
     return GroupRows(key, generation=1, version=1, phase=Phase.STABLE, protocol="classic", classic=rows)
 
 
+def asked(
+    positions: Mapping[Partition, Committed],
+    answers: list[Judgement],
+    *,
+    key: str = KEY,
+    member_id: str = "ann",
+    generation: int = 1,
+) -> ClassicCommit:
+    """What a Kafka client asks; what it hears is put to `answers`."""
+    return ClassicCommit(
+        key=key,
+        connection=Caller("a client").id,
+        member_id=member_id,
+        group_instance_id=None,
+        generation=generation,
+        stated=Stated.of(positions),
+        answer=answers.append,
+    )
+
+
 async def commit(
     shards: Shards,
     positions: Mapping[Partition, Committed],
@@ -47,16 +67,7 @@ async def commit(
 ) -> Judgement:
     """What a Kafka client hears."""
     service, answers = await shards.serve(key), list[Judgement]()
-    asked = ClassicCommit(
-        key=key,
-        connection=Caller("a client").id,
-        member_id=member_id,
-        group_instance_id=None,
-        generation=generation,
-        stated=Stated.of(positions),
-        answer=answers.append,
-    )
-    assert service.commit(asked)
+    assert service.commit(asked(positions, answers, key=key, member_id=member_id, generation=generation))
     await eventually(lambda: answers)
     assert service._orders._lines == {}
     return answers[0]
@@ -88,15 +99,7 @@ async def test_of_two_commits_in_one_batch_the_last_counts_be_it_without_a_note(
         answers: list[Judgement] = []
         for offset, metadata in ((1, "first"), (2, "")):
             assert service.commit(
-                ClassicCommit(
-                    key=KEY,
-                    connection=Caller("a client").id,
-                    member_id="ann",
-                    group_instance_id=None,
-                    generation=1,
-                    stated=Stated.of({P[0]: Committed(offset, metadata=metadata), P[1]: Committed(5, 1)}),
-                    answer=answers.append,
-                )
+                asked({P[0]: Committed(offset, metadata=metadata), P[1]: Committed(5, 1)}, answers)
             )
         shards.commit(others, "others", {P[0]: Position(3, 1)})
         await eventually(lambda: len(answers) == 2 and others.judged)
@@ -125,17 +128,7 @@ async def test_of_what_is_committed_in_one_batch_the_negative_offset_counts_if_i
     async with Shards([classic()]) as shards:
         service, answers = await shards.serve(KEY), list[Judgement]()
         for offset in (1, -2, 3, -2):
-            assert service.commit(
-                ClassicCommit(
-                    key=KEY,
-                    connection=Caller("a client").id,
-                    member_id="ann",
-                    group_instance_id=None,
-                    generation=1,
-                    stated=Stated.of({P[0]: Committed(offset), P[1]: Committed(abs(offset))}),
-                    answer=answers.append,
-                )
-            )
+            assert service.commit(asked({P[0]: Committed(offset), P[1]: Committed(abs(offset))}, answers))
         await eventually(lambda: len(answers) == 4)
         assert [one.error for one in answers] == [ErrorCode.NONE] * 4
         assert dict(shards.rows(KEY).offsets) == {P[1]: 2}
@@ -146,8 +139,8 @@ async def test_who_may_not_commit_takes_nothing_back() -> None:
         await commit(shards, {P[0]: Committed(7)}, member_id="ann", generation=1)
         refused = [("ann", 0), ("ben", 1), ("", -1)]
         for member_id, generation in refused:
-            asked = {P[0]: Committed(-2)}
-            judgement = await commit(shards, asked, member_id=member_id, generation=generation)
+            who: dict[str, Any] = {"member_id": member_id, "generation": generation}
+            judgement = await commit(shards, {P[0]: Committed(-2)}, **who)
             assert judgement.error is not ErrorCode.NONE
         assert dict(shards.rows(KEY).offsets) == {P[0]: 7}
 
