@@ -32,6 +32,11 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._transport = transport
         transport.set_protocol(self)
 
+    @property
+    def begun_bytes(self) -> int:
+        """How much has come of a frame that is not whole yet."""
+        return self._filled
+
     def send(self, frame: bytes) -> None:
         """To the peer, as soon as it takes it."""
         if self._transport is not None:

@@ -304,12 +304,24 @@ class PeerFetcher:
         session, connection = self._session, self._connection
         if session is None or connection is None or self._waiting is not None or not len(session):
             return
-        timeout_ms = self._settings.replica_fetch_wait_max_ms + self._settings.replica_socket_timeout_ms
-        self._waiting = asyncio.get_running_loop().call_later(
-            timeout_ms / 1000, connection.end, TimeoutError("no answer")
-        )
+        settings = self._settings
+        self._wait(connection, settings.replica_fetch_wait_max_ms + settings.replica_socket_timeout_ms, 0)
         self._questions += 1
         connection.send(fetch_frame(self._questions & MOST_ASKED, self._name, session.request()))
+
+    def _wait(self, connection: PeerConnection, for_ms: int, begun_bytes: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.call_later(for_ms / 1000, self._look_for_more, connection, begun_bytes)
+
+    def _look_for_more(self, connection: PeerConnection, had_bytes: int) -> None:
+        """Hang up on a leader that was silent so long. One whose answer is long, and the way here narrow, is
+        not: asked anew it would begin at the same record, and never get further.
+        """
+        has_bytes = connection.begun_bytes
+        if has_bytes > had_bytes:
+            self._wait(connection, self._settings.replica_socket_timeout_ms, has_bytes)
+        else:
+            connection.end(TimeoutError("an answer began and did not go on" if has_bytes else "no answer"))
 
     def _hear(self, frame: memoryview) -> None:
         """Take an answer over and ask on. Raises KafkaWireError, FetchRefused."""
