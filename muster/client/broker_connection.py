@@ -15,8 +15,10 @@ from muster.kafkawire.errors import KafkaWireError
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """A longer answer is not read: the length is a stranger's word until the bytes are there."""
 
-PIECE_BYTES: Final = 64 * 1024
-"""So much of a long answer must come in the time that its beginning has: the way to here may be narrow."""
+SHORT_BYTES: Final = 16 * 1024
+"""An answer that is no longer must be there whole in the time that its beginning has; of a longer one some
+more must come each time, for the way to here may be narrow.
+"""
 
 MUTED_MAX_S: Final = 60.0
 """A quota that takes longer is not believed: Kafka's take 11 s at most, as its windows are by default."""
@@ -100,7 +102,8 @@ class BrokerConnection:
     async def ask(self, question: Question, timeout_s: float) -> Any:
         """The answer to `question`, as kio's class; raises BrokerUnavailable.
 
-        `timeout_s` is for its beginning and for each PIECE_BYTES of it, beside what the broker's quotas take.
+        `timeout_s` is for its beginning, and for whatever comes next of a long one, beside what the broker's
+        quotas take.
         """
         async with self._turn:
             if self.closed:
@@ -140,12 +143,15 @@ class BrokerConnection:
 
     async def _frame(self, size_bytes: int, goes_on: Callable[[], None]) -> bytes:
         """What so many bytes behind a length are; `goes_on` hears of each piece of a long one."""
-        if size_bytes <= PIECE_BYTES:
+        if size_bytes <= SHORT_BYTES:
             return await self._reader.readexactly(size_bytes)
         pieces: list[bytes] = []
         while size_bytes:
-            pieces.append(await self._reader.readexactly(min(size_bytes, PIECE_BYTES)))
-            size_bytes -= len(pieces[-1])
+            piece = await self._reader.read(size_bytes)
+            if not piece:
+                raise EOFError("the broker hung up in the midst of an answer")
+            pieces.append(piece)
+            size_bytes -= len(piece)
             goes_on()
         return b"".join(pieces)
 

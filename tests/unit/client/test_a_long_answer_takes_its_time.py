@@ -9,14 +9,14 @@ from uuid import UUID
 import pytest
 
 from muster.client import broker_connection
-from muster.client.broker_connection import PIECE_BYTES, BrokerConnection, BrokerUnavailable
+from muster.client.broker_connection import SHORT_BYTES, BrokerConnection, BrokerUnavailable
 from muster.client.broker_questions import Wanted, ask_fetch, read_fetch
 from muster.kafkawire.api_table import ApiKey, build, encode_reply, part, response_class
 
 ASKED = ask_fetch(
     [Wanted("orders", UUID(int=1), 0, 0, 0)], wait_ms=0, max_bytes=1 << 20, partition_max_bytes=1 << 20
 )
-RECORDS = bytes(6 * PIECE_BYTES)
+RECORDS = bytes(6 * SHORT_BYTES)
 PATIENCE_S = 1.0
 PAUSE_S = 0.25
 """Between two pieces: all of them take longer than the patience, none of them does."""
@@ -79,13 +79,28 @@ async def test_an_answer_may_take_longer_than_its_beginning_as_long_as_it_comes(
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await hear(reader)
         said = answer(1, records=RECORDS)
-        for start in range(0, len(said), PIECE_BYTES):
-            writer.write(said[start : start + PIECE_BYTES])
+        for start in range(0, len(said), SHORT_BYTES):
+            writer.write(said[start : start + SHORT_BYTES])
             await asyncio.sleep(PAUSE_S)
 
     async with connected(speak) as connection:
         [fetched] = read_fetch(await connection.ask(ASKED, PATIENCE_S))
         assert fetched.records == RECORDS
+
+
+async def test_its_pieces_may_be_ever_so_small() -> None:
+    """A way that lets less through than a short answer in that time: what is asked anew begins anew."""
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hear(reader)
+        said = answer(1, records=bytes(SHORT_BYTES))
+        for start in range(0, len(said), SHORT_BYTES // 8):
+            writer.write(said[start : start + SHORT_BYTES // 8])
+            await asyncio.sleep(PAUSE_S)
+
+    async with connected(speak) as connection:
+        [fetched] = read_fetch(await connection.ask(ASKED, PATIENCE_S))
+        assert len(fetched.records) == SHORT_BYTES
 
 
 async def test_a_broker_that_falls_silent_in_an_answer_is_left() -> None:
@@ -96,6 +111,18 @@ async def test_a_broker_that_falls_silent_in_an_answer_is_left() -> None:
     async with connected(speak) as connection:
         with pytest.raises(BrokerUnavailable, match="no answer in time"):
             await connection.ask(ASKED, 0.1)
+        assert connection.closed
+
+
+async def test_a_broker_that_hangs_up_in_an_answer_is_left() -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hear(reader)
+        writer.write(answer(1, records=RECORDS)[:-1])
+        writer.close()
+
+    async with connected(speak) as connection:
+        with pytest.raises(BrokerUnavailable, match="hung up"):
+            await connection.ask(ASKED, PATIENCE_S)
         assert connection.closed
 
 
