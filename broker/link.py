@@ -289,8 +289,12 @@ class ControllerLink:
     async def _say_hello(self, connection: ClientConnection, address: str) -> float:
         """Returns the session timeout in seconds. Raises LinkRefused."""
         await connection.send(codec.encode(self._hearer.hello()), text=True)
-        async with asyncio.timeout(HELLO_TIMEOUT_S):
-            frame = codec.decode_to_broker(await connection.recv())
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                data = await connection.recv()
+        except TimeoutError:
+            raise TimeoutError(f"no answer to the hello within {HELLO_TIMEOUT_S:g} s") from None
+        frame = codec.decode_to_broker(data)
         if isinstance(frame, HelloRefused):
             raise LinkRefused(frame.error, frame.text, frame.controller_address)
         if isinstance(frame, NotController):
@@ -323,13 +327,14 @@ class ControllerLink:
     async def _hear(self, connection: ClientConnection, session_timeout_s: float) -> None:
         while True:
             # Pings are answered: a controller that is silent for a session has forgotten this broker.
+            patience_s = min(session_timeout_s, SILENT_S)
             try:
-                async with asyncio.timeout(min(session_timeout_s, SILENT_S)):
+                async with asyncio.timeout(patience_s):
                     data = await connection.recv()
             except TimeoutError:
                 self._silent = self.connected_to
                 self._silent_since = asyncio.get_running_loop().time()
-                raise
+                raise TimeoutError(f"it has said nothing for {patience_s:g} s") from None
             frame = codec.decode_to_broker(data)
             if isinstance(frame, NotController):
                 raise LinkRefused(ErrorCode.NOT_CONTROLLER, "the lease moved", frame.controller_address)

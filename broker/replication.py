@@ -7,7 +7,8 @@ where the peer may not know yet that it leads.
 
 import asyncio
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Final
 
@@ -242,12 +243,12 @@ class PeerFetcher:
             raise OSError("the peer's replication listener is not known")
         host = host.strip("[]")
         trust = self._replication.trust_of(self.peer, host)
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+        async with _in_time(f"no connection to {host}:{port}"):
             reader, writer = await asyncio.open_connection(host, int(port), ssl=trust)
         me = Incarnation(self._settings.broker_id, self._replication.broker_epoch)
         connection = PeerConnection(self._hear)
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with _in_time(f"no answer of {host}:{port} to an introduction"):
                 await introduce(reader, writer, self._replication.key, me, self.peer)
             self._begin_session(me)
             connection.take_over(writer.transport)
@@ -429,6 +430,16 @@ class PeerFetcher:
     def _resume(self, key: PartitionKey) -> None:
         self._resting.pop(key, None)
         self._go_on_if_paid(key, 0)
+
+
+@asynccontextmanager
+async def _in_time(otherwise: str) -> AsyncIterator[None]:
+    """Raises TimeoutError, which says what did not come: where a network swallows all, nobody else does."""
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            yield
+    except TimeoutError:
+        raise TimeoutError(f"{otherwise} within {CONNECT_TIMEOUT_S:g} s") from None
 
 
 def early_rest_ms(times: int, longest_ms: int) -> int:

@@ -152,7 +152,8 @@ class Node:
         if self.keeper.draining:
             return "draining"
         if self._freshness.frozen:
-            return "frozen"
+            # What stands behind a colon may name the database and its user, and anybody may ask here.
+            return f"frozen: {self.keeper.why_frozen(clock.now()).partition(':')[0]}"
         if not self.heart.tokens_known:
             return "tokens are not loaded"
         held, accepted = self.keeper.held, self.keeper.accepted

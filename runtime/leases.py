@@ -347,11 +347,11 @@ class LeaseKeeper:
         self._freshness.freeze()
         self._frozen_since = now
         metrics.frozen.set(1)
-        log.warning("frozen", age_ms=self._freshness.age_ms, why=self._why_frozen(now))
+        log.warning("frozen", age_ms=self._freshness.age_ms, why=self.why_frozen(now))
         for service in self.running():
             service.freeze()
 
-    def _why_frozen(self, now: Instant) -> str:
+    def why_frozen(self, now: Instant) -> str:
         """What an operator is to look at: the database, who holds a lock there, or this machine."""
         if self._trouble:
             return self._trouble

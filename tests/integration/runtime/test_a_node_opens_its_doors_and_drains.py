@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from kafkaserver.version import own_version
@@ -79,6 +80,13 @@ def test_a_node_from_its_first_probe_to_its_last(
     wait_for(lambda: "muster_leases_held 65.0" in ask(port, "/metrics", token)[1], "its leases are counted")
     assert f'muster_build_info{{version="{own_version()}"}} 1.0' in ask(port, "/metrics", token)[1]
     assert ask(port, "/admin/")[0] == 404
+
+    with psycopg.connect(fresh_database) as somebody:
+        somebody.execute("LOCK TABLE node_session")
+        # Whoever asks is a stranger: nothing is said of the database but that.
+        why = r"503 frozen: (renewals fail|the database has not answered for \d+ ms)\n"
+        wait_for(lambda: re.fullmatch(why, "{} {}".format(*ask(port, "/readyz"))), "it says why it is frozen")
+    wait_for(lambda: ask(port, "/readyz")[0] == 200, "the node is ready again")
 
     process.send_signal(signal.SIGTERM)
     assert process.wait(DRAIN_BOUND_S) == 0

@@ -1,8 +1,12 @@
 """Whatever goes wrong with one peer, its partitions are followed again a moment later."""
 
 import asyncio
+import socket
 from pathlib import Path
 from uuid import UUID
+
+import pytest
+import structlog
 
 from broker.core.replica_log import PartitionKey
 from broker.replication import Replication
@@ -63,6 +67,29 @@ async def test_a_leader_whose_door_hangs_up_each_time_is_missed_once(tmp_path: P
         finally:
             await replication.close()
     assert missed.times == 1
+
+
+async def test_a_leader_that_says_nothing_is_told_by_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a network swallows what is sent: no error of the system names anybody then."""
+    monkeypatch.setattr("broker.replication.CONNECT_TIMEOUT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as nobody, structlog.testing.capture_logs() as logged:
+        port = nobody.getsockname()[1]
+        async with broker(tmp_path, 2) as two:
+            two.obey(1, replicas=(1, 2))
+            replication = Replication(two.plane, _settings(tmp_path))
+            replication.know_self(1, KEY)
+            try:
+                replication.know_brokers(_leader_at(str(port)))
+                replication.look_at(PartitionKey(ORDERS, 0))
+                async with asyncio.timeout(10):
+                    while not any(one["event"] == "cannot follow" for one in logged):
+                        await asyncio.sleep(0.01)
+            finally:
+                await replication.close()
+    [reason] = [one["reason"] for one in logged if one["event"] == "cannot follow"]
+    assert reason == f"TimeoutError no answer of 127.0.0.1:{port} to an introduction within 0.05 s"
 
 
 async def test_an_address_that_is_none_stops_nobody_for_ever(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ async def test_pings_without_answers_end_the_link_and_another_is_tried(tmp_path:
             assert hello.broker_epoch == 1
             await controller.apply(again, 10)
             assert not process.ailment()
-    assert any("TimeoutError" in one.get("reason", "") for one in logged)
+    assert any("TimeoutError it has said nothing for 0.3 s" in one.get("reason", "") for one in logged)
 
 
 async def test_the_other_node_is_asked_before_the_one_that_hangs(
