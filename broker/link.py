@@ -47,6 +47,8 @@ that one, or the others, may be those that answer nothing.
 LONGEST_PAUSE_S = 10.0
 """Between two rounds in which no node knows our secret: only an operator ends that."""
 FORBIDDEN = 403
+MOST_SAID = 4
+"""So many nodes a probe tells of."""
 OUTBOX_FRAMES = 10_000
 """Frames that may wait for a slow controller before the link is given up."""
 
@@ -153,12 +155,12 @@ class ControllerLink:
 
     @property
     def why_unlinked(self) -> str:
-        """What a node said that refused this broker; else what became of the last attempt.
-
-        The others know no more than who has the controller, or are away themselves.
-        """
+        """What a node said that refused this broker; else what became of the last attempts."""
         refusals = [text for says_why, text in self._told.values() if says_why]
-        return (refusals or [text for _, text in self._told.values()] or ["not tried yet"])[-1]
+        if refusals:
+            return refusals[-1]
+        # One that names the controller, and the one that it names: each alone tells half of it.
+        return "; ".join([text for _, text in self._told.values()][-MOST_SAID:]) or "not tried yet"
 
     def learn_nodes(self, addresses: tuple[str, ...]) -> None:
         """Replace what was learned before; the bootstrap list stays."""

@@ -290,6 +290,7 @@ def test_where_all_brokers_are_gone_nobody_is_told_that_it_is_not_so_bad(viewer:
     Partition.objects.update(leader=-1, isr=[2])
     told = words("broker_fenced")
     assert "No broker is live. 2 partitions are under-replicated; 2 offline." in told
+    assert "Where all run, none of them reaches the node of the controller" in told
     assert "min ISR" not in told and "min ISR" not in text(viewer, "/cluster/").split("Partitions by")[0]
     assert "elect any live replica" not in words("partitions_offline"), "there is none"
 
@@ -342,7 +343,9 @@ def test_offline_partitions_beside_others_under_min_isr_are_both_counted() -> No
     cast.add_broker(2, fenced=True, since=cast.ago(minutes=3))
     cast.add_topic("orders", 2, [(1, 2)], configs={"min.insync.replicas": "2"})
     Partition.objects.filter(partition=0).update(leader=-1, isr=[2])
-    assert "2 partitions are under-replicated; 1 offline, 1 under min ISR." in words("broker_fenced")
+    told = words("broker_fenced")
+    assert "2 partitions are under-replicated; 1 offline, 1 under min ISR." in told
+    assert "reaches the node of the controller" not in told, "broker 1 does"
     assert "elect any live replica" in words("partitions_offline")
     assert "One more failure takes it offline" in words("partitions_one_copy")
 

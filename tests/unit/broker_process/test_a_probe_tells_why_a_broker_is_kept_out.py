@@ -37,3 +37,13 @@ async def test_what_a_node_no_longer_says_is_forgotten(tmp_path: Path) -> None:
         await _refuse(controller, ErrorCode.NOT_CONTROLLER, "")
         await controller.links.get()
         assert NOBODYS in process.ailment() and "DATABASE_SET_BACK" not in process.ailment()
+
+
+async def test_of_nodes_that_are_away_each_is_told(tmp_path: Path) -> None:
+    """One names the controller's node, and that one answers nobody: each alone tells half of it."""
+    controller = ControllerSide()
+    async with asyncio.timeout(30), linked_broker(tmp_path, controller, **PACE) as process:
+        await _refuse(controller, ErrorCode.NOT_CONTROLLER, "")
+        await controller.links.get()
+        told = process.ailment()
+        assert f"{controller.address}: LinkRefused NOT_CONTROLLER; {NOBODYS}: ConnectionRefusedError" in told
