@@ -36,6 +36,7 @@ class Pulse:
         if self._asking is None or self._asking.done():
             loop = asyncio.get_running_loop()
             self._asking = loop.run_in_executor(self._desk.executor, self._ask)
+            self._asking.add_done_callback(_look_at)
         asked = self._asking
         await asyncio.wait({asked}, timeout=FELT_WITHIN_MS / 1000)
         if asked.done() and ((refusal := asked.exception()) is None or has_no_connection_left(refusal)):
@@ -57,3 +58,9 @@ class Pulse:
         connection.close_if_unusable_or_obsolete()
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
+
+
+def _look_at(asked: asyncio.Future[None]) -> None:
+    """Whoever was not waited for may end as it likes: unlooked at, its error would be told as a mistake."""
+    if not asked.cancelled():
+        asked.exception()

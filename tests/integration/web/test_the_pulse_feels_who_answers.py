@@ -1,12 +1,14 @@
 """This room tests whether the web process feels that its database answers nobody, and that it is back."""
 
 import asyncio
+import gc
 import os
 import signal
+import threading
 
 import psycopg
 import pytest
-from django.db import connections
+from django.db import OperationalError, connections
 
 from web import pulse
 from web.pulse import Pulse
@@ -38,6 +40,32 @@ def test_the_pulse_feels_a_frozen_backend_and_one_that_is_back(
         return felt
 
     assert asyncio.run(story()) == [True, False, False]
+
+
+def test_an_error_that_nobody_waits_for_any_more_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a connection that a network swallows: the server is given up long before the attempt ends."""
+    may_fail = threading.Event()
+    complaints: list[str] = []
+
+    def ask(_: Pulse) -> None:
+        may_fail.wait()
+        raise OperationalError("connection timeout expired")
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: complaints.append(told["message"]))
+        monkeypatch.setattr(pulse, "FELT_WITHIN_MS", 1)
+        monkeypatch.setattr(Pulse, "_ask", ask)
+        feeling = Pulse()
+        assert not await feeling.beats()
+        may_fail.set()
+        asking = feeling._asking
+        assert asking is not None
+        await asyncio.wait({asking})
+        await feeling.close()
+
+    asyncio.run(story())
+    gc.collect()
+    assert complaints == []
 
 
 def backends_of(url: str) -> list[int]:
