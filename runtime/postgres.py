@@ -226,11 +226,21 @@ def told(connection: psycopg.Connection[Any]) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        if connection.closed or connection.broken:
+        if connection.closed or connection.broken or _is_of_the_way(error):
             raise ConnectionLost(str(error)) from error
         if isinstance(error, _TRY_AGAIN):
             raise VersionConflict(str(error)) from error
         raise
+
+
+def _is_of_the_way(error: psycopg.Error) -> bool:
+    """Whether no server said it, but libpq, of its socket: nothing can be asked there any more.
+
+    libpq calls a connection broken for some errors of the system alone: not where a route begins to refuse
+    the packets of one that stands ("Invalid argument"), and "another command is already in progress" would be
+    all that is heard from there, for ever.
+    """
+    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
 
 
 @contextlib.contextmanager
