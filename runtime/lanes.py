@@ -446,6 +446,11 @@ class Lanes:
         """For how long the slowest connection has been waiting for the database; 0 if none waits."""
         return max(stream.stuck_ms for stream in self._all())
 
+    @property
+    def unlinked_ms(self) -> int:
+        """For how long somebody has been waiting for a connection to be made."""
+        return max(stream.unlinked_ms for stream in self._all())
+
     def stood_still(self, late_ms: int) -> None:
         """The loop did: what the database said meanwhile was not heard, and is no waiting for it."""
         for stream in self._all():

@@ -102,6 +102,7 @@ class LeaseKeeper:
         self._connecting = asyncio.Lock()
         self._frozen_since: Instant | None = None
         self._draining = False
+        self._giving_way: asyncio.Task[None] | None = None
         self._left = False
         self.run = ""
         self._lanes: Lanes | None = None
@@ -201,6 +202,8 @@ class LeaseKeeper:
                 self._freeze(now)
         elif self._stuck_ms(now) >= LEASE_TTL_MS:
             self._leave("a lane connection commits nothing though renewals do")
+        elif self._lacks_a_connection(now):
+            self._give_way()
         if self._sent_at is not None and elapsed_ms(self._sent_at, now) >= LEASE_TTL_MS and self._link:
             # Whoever waits behind a network that swallows everything would wait for ever.
             self._link.shut()
@@ -300,6 +303,24 @@ class LeaseKeeper:
         if self._lanes is None or self._renewing_since is None:
             return 0
         return min(self._lanes.stuck_ms, elapsed_ms(self._renewing_since, now))
+
+    def _lacks_a_connection(self, now: Instant) -> bool:
+        """A lane has got no connection for so long though renewals go through, and others may have some."""
+        if self._lanes is None or self._renewing_since is None or not self._holdings.held:
+            return False
+        waits_ms = min(self._lanes.unlinked_ms, elapsed_ms(self._renewing_since, now))
+        return waits_ms >= LEASE_TTL_MS and any(node.run != self.run for node in self._standing.nodes)
+
+    def _give_way(self) -> None:
+        """End our own run, as another node would: whoever can serves its leases; if nobody can, we again."""
+        if self._giving_way is None or self._giving_way.done():
+            log.error("no connection for a lane can be made: others may serve its leases", run=self.run)
+            self._giving_way = asyncio.create_task(self._end_own_run(self.run))
+
+    async def _end_own_run(self, run: str) -> None:
+        with contextlib.suppress(ConnectionLost):
+            # The next renewal finds it ended.
+            await self._session(lambda link: link.leave(run))
 
     async def _session(self, function: Callable[[Link], Result]) -> Result:
         """Run `function` on the session connection. Raises ConnectionLost; the next call connects again."""

@@ -84,6 +84,7 @@ class Stream:
         self._task: asyncio.Task[None] | None = None
         self._busy_since: Instant | None = None
         self._blocked_since: Instant | None = None
+        self._unlinked_since: Instant | None = None
 
     # --- for lanes ------------------------------------------------------------------------------------------
 
@@ -135,29 +136,38 @@ class Stream:
 
     async def in_thread(self, function: Callable[[Link], Result]) -> Result:
         """Run `function` on the connection; only within a job. Raises ConnectionLost."""
-        self._busy_since = self._clock()
         self._calls += 1
+        link = await self._connected()
+        self._busy_since = self._clock()
         try:
-            link = await self._connected()
-            try:
-                return await self._thread.run(lambda: function(link))
-            except ConnectionLost:
-                self._drop(link)
-                raise
+            return await self._thread.run(lambda: function(link))
+        except ConnectionLost:
+            self._drop(link)
+            raise
         finally:
             self._busy_since = None
 
     @property
     def stuck_ms(self) -> int:
-        """For how long the present call, or the present retake, has been waiting for the database."""
+        """For how long the present call, or the present retake, has been waiting for the database, over a
+        connection that there is.
+        """
+        if self._unlinked_since is not None:
+            return 0
         now = self._clock()
         return max((now - since for since in (self._busy_since, self._blocked_since) if since), default=0)
+
+    @property
+    def unlinked_ms(self) -> int:
+        """For how long somebody has been waiting for a connection; each attempt ends (Postgres.connect)."""
+        return 0 if self._unlinked_since is None else self._clock() - self._unlinked_since
 
     def stood_still(self, late_ms: int) -> None:
         """The loop did, for so long: what a call has waited meanwhile counts for nothing."""
         now = self._clock()
-        self._busy_since, self._blocked_since = (
-            since and min(after(since, late_ms), now) for since in (self._busy_since, self._blocked_since)
+        self._busy_since, self._blocked_since, self._unlinked_since = (
+            since and min(after(since, late_ms), now)
+            for since in (self._busy_since, self._blocked_since, self._unlinked_since)
         )
 
     async def retake(self, seats: Sequence[Seat]) -> None:
@@ -208,9 +218,20 @@ class Stream:
         return epoch + 1
 
     async def _connected(self) -> Link:
-        while self._link is None:
+        if self._link is None:
+            self._unlinked_since = self._clock()
             try:
-                self._link = await self._thread.run(lambda: self._database.connect(self._run, self._name))
+                self._link = await self._connect()
+            finally:
+                self._unlinked_since = None
+            # What was waited for was a connection.
+            self._blocked_since = self._blocked_since and self._clock()
+        return self._link
+
+    async def _connect(self) -> Link:
+        while True:
+            try:
+                link = await self._thread.run(lambda: self._database.connect(self._run, self._name))
             except ConnectionLost as error:
                 if self._failed_connects % TRIES_A_LINE == 0:
                     tries = self._failed_connects
@@ -219,7 +240,7 @@ class Stream:
                 await asyncio.sleep(RECONNECT_S)
             else:
                 self._failed_connects = 0
-        return self._link
+                return link
 
     def _drop(self, link: Link) -> None:
         self._old_backend = link.backend

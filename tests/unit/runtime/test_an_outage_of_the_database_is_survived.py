@@ -1,14 +1,17 @@
 """A node outlives its database's absence, gives lost time back, and leaves only where it alone is stuck."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from muster.kernel.instants import Instant
 from runtime import streams
+from runtime.database import Backend
 from runtime.freshness import LEASE_TTL_MS, Freshness
 from runtime.leases import LeaseKeeper
 from runtime.memory import MemoryDatabase, MemoryLink
@@ -142,11 +145,24 @@ async def test_a_lane_that_waited_through_an_outage_is_no_reason_to_leave(node: 
     assert counters.said == [("orders", 1)]
 
 
-async def test_a_lane_that_commits_nothing_though_renewals_do_ends_the_node(node: Node) -> None:
+@pytest.fixture
+def may_turn(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Until it is set, no turn that is asked of the database is answered."""
+    may, turn = threading.Event(), MemoryLink.turn
+
+    def wait(link: MemoryLink, *asked: Any) -> Any:
+        may.wait()
+        return turn(link, *asked)
+
+    monkeypatch.setattr(MemoryLink, "turn", wait)
+    yield may
+    may.set()
+
+
+async def test_a_lane_that_commits_nothing_though_renewals_do_ends_the_node(
+    node: Node, may_turn: threading.Event
+) -> None:
     assert node.service.lane is not None
-    node.database.only_sessions = True
-    for link in node.database.links:
-        link.broken = True
     turn = asyncio.ensure_future(node.service.lane.submit_turn(Counters(), "orders", 1))
     await node.renewed()
     for _ in range(2 * LEASE_TTL_MS // 900):
@@ -154,17 +170,16 @@ async def test_a_lane_that_commits_nothing_though_renewals_do_ends_the_node(node
         await node.renewed()
         node.keeper.watch(node.now())
     assert node.left
-    node.database.only_sessions = False
+    may_turn.set()
     async with asyncio.timeout(BOUND_S):
         await turn
 
 
-async def test_a_loop_that_stood_still_while_a_lane_waited_ends_no_node(node: Node) -> None:
+async def test_a_loop_that_stood_still_while_a_lane_waited_ends_no_node(
+    node: Node, may_turn: threading.Event
+) -> None:
     """What the database answered meanwhile is heard only behind the tick."""
     assert node.service.lane is not None
-    node.database.only_sessions = True
-    for link in node.database.links:
-        link.broken = True
     turn = asyncio.ensure_future(node.service.lane.submit_turn(Counters(), "orders", 1))
     for _ in range(2):
         await node.renewed()
@@ -182,9 +197,53 @@ async def test_a_loop_that_stood_still_while_a_lane_waited_ends_no_node(node: No
         node.at += 900
         node.keeper.watch(node.now())
     assert node.left
+    may_turn.set()
+    async with asyncio.timeout(BOUND_S):
+        await turn
+
+
+async def lose_lanes(node: Node, beside: Callable[[], object] = lambda: None) -> "asyncio.Future[None]":
+    """Only sessions get a connection for two lease times, and a turn waits for one; `beside` each second."""
+    assert node.service.lane is not None
+    node.database.only_sessions = True
+    for link in node.database.links:
+        link.broken = True
+    turn = asyncio.ensure_future(node.service.lane.submit_turn(Counters(), "orders", 1))
+    await node.renewed()
+    for _ in range(2 * LEASE_TTL_MS // 900):
+        node.at += 900
+        beside()
+        await node.renewed()
+        node.keeper.watch(node.now())
+    return turn
+
+
+async def test_a_node_alone_waits_for_the_connection_of_a_lane(node: Node) -> None:
+    """Who has none left to give may have one again; a process that ended nobody starts again."""
+    run = node.keeper.run
+    turn = await lose_lanes(node)
+    assert (node.left, node.keeper.run) == ([], run)
     node.database.only_sessions = False
     async with asyncio.timeout(BOUND_S):
         await turn
+
+
+async def test_where_there_is_another_node_it_may_serve_what_gets_no_connection_here(node: Node) -> None:
+    run, other = node.keeper.run, MemoryLink(node.database, "b" * 16, Backend(0, 0))
+    node.database.links.append(other)
+    other.begin_run(other.run, "node-2", "ws://two")
+
+    def renew() -> None:
+        other.broken = False
+        other.renew(other.run)
+
+    turn = await lose_lanes(node, renew)
+    assert node.left == [], "its process goes on"
+    await node.until(lambda: node.keeper.run != run)
+    assert [one.run for one in other.renew(other.run).peers] in ([], [node.keeper.run])
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(LaneLost):
+            await turn
 
 
 async def test_a_lane_says_an_outage_once_not_at_every_try(
