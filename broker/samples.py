@@ -14,11 +14,15 @@ from kafkaserver.version import own_version
 def samples_of_replicas(plane: DataPlane, followers: Replication) -> dict[str, float]:
     """Of what this broker holds, by role, and of what it fetches from others."""
     roles = dict.fromkeys(Role, 0)
+    live, now, limit = plane.live, plane.clock(), plane.settings.replica_lag_time_max_ms
+    refusing = 0
     for hosted in plane.partitions():
         roles[hosted.replica.role] += 1
+        refusing += hosted.replica.leads and not hosted.replica.enough_in_sync(live, now, limit)
     disk = plane.upkeep.disk
     return {
         **{f'muster_broker_partitions{{role="{role.value}"}}': n for role, n in roles.items()},
+        "muster_broker_partitions_under_min_insync": refusing,
         "muster_broker_epoch": followers.broker_epoch,
         "muster_broker_logs_not_compacted": plane.cleaner.given_up,
         "muster_broker_disk_usable_bytes": -1 if disk is None else disk.usable_bytes,
