@@ -233,7 +233,8 @@ class PeerFetcher:
 
     def _note_failure(self, text: str) -> None:
         if text != self._last_failure:
-            log.warning("cannot follow", peer=self.peer, reason=text)
+            address = self._replication.endpoint_of(self.peer)
+            log.warning("cannot follow", peer=self.peer, address=address, reason=text)
         self._last_failure = text
 
     async def _follow(self) -> None:

@@ -78,6 +78,8 @@ class ClusterOfNode:
             shard: numbers[address]
             for shard in range(SHARD_COUNT)
             if (address := self._node.owner_address(shard_lane(shard))) in numbers
+            # What a frozen node held another may have taken by now: it tells nobody to come here.
+            and not (self._node.frozen and address == self._node.address)
         }
         return self._known.view((KnownNode(one.node_id, one.kafka) for one in nodes), owners)
 

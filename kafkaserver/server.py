@@ -356,6 +356,11 @@ class KafkaServer:
             if connection.identity is not None and not may_stay(connection.identity):
                 connection.close("its token was taken back, or changed")
 
+    def hang_up(self, reason: str) -> None:
+        """Close every connection there is; whoever comes again is taken."""
+        for connection in list(self._connections):
+            connection.close_gracefully(reason)
+
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""
         self._connections.discard(connection)

@@ -3,12 +3,14 @@
 import asyncio
 
 import structlog
+from django.conf import settings
 
 from controller.store_forgetting import forget_moves, forget_plans
 from coordinator.door import ConsumerDoor
 from gateway.listener import NodeListener
 from muster.kernel.instants import Instant, elapsed_ms
 from node.context import TOKENS_EVERY_MS, NodeHeart
+from node.sending_on import SendingOn, is_ready
 from runtime import clock, journal, metrics, refusals
 from runtime.desk import WorkDesk
 from runtime.freshness import Freshness
@@ -43,6 +45,11 @@ class Duties:
         self._members = members
         self._freshness = freshness
         self._refused = refused
+        self._sending_on = SendingOn(
+            lambda: [one.address for one in heart.live_nodes() if one.address != heart.address],
+            lambda: kafka.server.hang_up("this node is frozen, and another serves"),
+            lambda address: is_ready(address, settings.MUSTER_KAFKA_TLS_CA or None),
+        )
         self._swept_at = clock.now()
         self._tokens_at = clock.now()
         self._forgot_at = clock.now()
@@ -63,6 +70,7 @@ class Duties:
                 expected = now
             self._freshness.tick(now)
             self._keeper.watch(now)
+            self._sending_on.tick(self._keeper.frozen_ms(now))
             if not self._freshness.frozen:
                 self._tick(now)
 

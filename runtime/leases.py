@@ -208,6 +208,10 @@ class LeaseKeeper:
             # Whoever waits behind a network that swallows everything would wait for ever.
             self._link.shut()
 
+    def frozen_ms(self, now: Instant) -> int:
+        """For how long this node has been frozen; 0 if it is not."""
+        return 0 if self._frozen_since is None else elapsed_ms(self._frozen_since, now)
+
     def postpone(self, late_ms: int) -> None:
         """The loop stood still: give the time back, unless a thaw will, which counts from the freezing.
 

@@ -115,3 +115,20 @@ async def test_ten_thousand_keys_that_wait_are_read_once(monkeypatch: pytest.Mon
         answer = await (await door.peer()).ask(FIND, 4, key_type=0, coordinator_keys=keys)
         assert tuple(one.key for one in answer.coordinators) == keys
         assert len(reads) == 1
+
+
+async def test_a_frozen_node_names_itself_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another may have taken what it held, and it would answer nothing."""
+    monkeypatch.setattr(listener, "HELD_MAX_MS", 0)
+    async with kafka_door() as door:
+        Owners(door, monkeypatch).free.clear()
+        ann = await door.peer()
+        asked = {"key_type": 0, "coordinator_keys": (MINE,)}
+        [found] = (await ann.ask(FIND, 4, **asked)).coordinators
+        assert (int(found.error_code), found.node_id) == (0, 10_001)
+        monkeypatch.setattr(door.node, "frozen", True)
+        [found] = (await ann.ask(FIND, 4, **asked)).coordinators
+        assert int(found.error_code) == NOT_AVAILABLE
+        monkeypatch.setattr(door.node, "address", "ws://another")
+        [found] = (await ann.ask(FIND, 4, **asked)).coordinators
+        assert (int(found.error_code), found.node_id) == (0, 10_001), "it is said of itself alone"

@@ -30,6 +30,9 @@ class Told(Freshness):
     def watch(self, now: Instant) -> None:
         self.heard.append("watched")
 
+    def frozen_ms(self, now: Instant) -> int:
+        return 0
+
 
 async def test_it_is_given_back_before_the_loop_counts_as_running(monkeypatch: pytest.MonkeyPatch) -> None:
     at = [Instant(1_000)]
