@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -67,16 +67,12 @@ class Desk:
         self._database = await asyncio.get_running_loop().run_in_executor(self.executor, _connection)
 
     def cut(self) -> None:
-        """End the wait for a database that does not answer: its socket is shut under the thread."""
-        raw = getattr(self._database, "connection", None)
-        if raw is None or raw.closed:
-            return
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(raw.pgconn.socket)) as shut:
-            shut.shutdown(socket.SHUT_RDWR)
+        """End the wait for a database that does not answer."""
+        cut_off(self._database)
 
     async def close(self) -> None:
         """Take no work any more, and hang up; does not wait for a thread that still works."""
-        await end_thread(self.executor)
+        await end_thread(self.executor, [self._database])
 
 
 class Desks:
@@ -202,9 +198,27 @@ async def _always() -> bool:
     return True
 
 
-async def end_thread(executor: ThreadPoolExecutor) -> None:
-    """Close the connections of an executor's thread, if it has time, and end it."""
+def cut_off(database: Any) -> None:
+    """Shut the socket of Django's connection under the thread that waits for an answer on it.
+
+    Python ends no process before all its threads have ended.
+    """
+    raw = getattr(database, "connection", None)
+    if raw is None or raw.closed:
+        return
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(raw.pgconn.socket)) as shut:
+        shut.shutdown(socket.SHUT_RDWR)
+
+
+async def end_thread(executor: ThreadPoolExecutor, databases: Iterable[Any]) -> None:
+    """Close the connections of an executor's threads, which are `databases`, and end them.
+
+    A thread that has no time, as it waits for a database that does not answer, is cut off.
+    """
     closing = asyncio.get_running_loop().run_in_executor(executor, connections.close_all)
+    await asyncio.wait({closing}, timeout=0.5)
+    for database in databases:
+        cut_off(database)
     await asyncio.wait({closing}, timeout=0.5)
     executor.shutdown(wait=False, cancel_futures=True)
 

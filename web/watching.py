@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.db import DatabaseError, close_old_connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, close_old_connections, connections
 from django.http import HttpRequest
 from django.http.request import split_domain_port, validate_host
 
@@ -44,10 +44,12 @@ class Watching:
         self._looking = ThreadPoolExecutor(1, thread_name_prefix="look")
         self._greeting = ThreadPoolExecutor(HANDSHAKES_AT_ONCE, thread_name_prefix="greet")
         self._waiting = 0
+        self._databases: set[Any] = set()
+        """The connections of these threads."""
 
     async def fingerprints(self, watched: frozenset[str]) -> Mapping[str, str]:
         """The fingerprint of each watched page. Raises whatever the database makes of it."""
-        return await _in(self._looking, lambda: _fingerprints(watched))
+        return await self._in(self._looking, lambda: _fingerprints(watched))
 
     async def person_of(self, scope: Scope) -> str | None:
         """The name of the signed-in person of a handshake who may view; None for anybody else.
@@ -58,7 +60,7 @@ class Watching:
             raise Unknown
         self._waiting += 1
         gave_up = False
-        asked = asyncio.ensure_future(_in(self._greeting, lambda: None if gave_up else _person(scope)))
+        asked = asyncio.ensure_future(self._in(self._greeting, lambda: None if gave_up else _person(scope)))
         asked.add_done_callback(self._answered)
         try:
             async with asyncio.timeout(ANSWER_WITHIN_MS / 1000):
@@ -75,17 +77,17 @@ class Watching:
             asked.exception()
 
     async def close(self) -> None:
-        """Take no question any more."""
+        """Take no question any more; whoever waits for a database that does not answer is cut off."""
         for executor in (self._looking, self._greeting):
-            await end_thread(executor)
+            await end_thread(executor, tuple(self._databases))
 
+    async def _in(self, executor: ThreadPoolExecutor, ask: Callable[[], Result]) -> Result:
+        def asked() -> Result:
+            close_old_connections()
+            self._databases.add(connections[DEFAULT_DB_ALIAS])
+            return ask()
 
-async def _in(executor: ThreadPoolExecutor, ask: Callable[[], Result]) -> Result:
-    def asked() -> Result:
-        close_old_connections()
-        return ask()
-
-    return await asyncio.get_running_loop().run_in_executor(executor, asked)
+        return await asyncio.get_running_loop().run_in_executor(executor, asked)
 
 
 def _fingerprints(watched: frozenset[str]) -> Mapping[str, str]:

@@ -10,8 +10,10 @@ import psycopg
 import pytest
 from django.db import OperationalError, connections
 
+from groups.fingerprints import OVERVIEW
 from web import pulse
 from web.pulse import Pulse
+from web.watching import Watching
 
 
 def test_the_pulse_feels_a_frozen_backend_and_one_that_is_back(
@@ -66,6 +68,34 @@ def test_an_error_that_nobody_waits_for_any_more_is_no_mistake(monkeypatch: pyte
     asyncio.run(story())
     gc.collect()
     assert complaints == []
+
+
+def test_a_look_that_gets_no_answer_keeps_no_process(
+    fresh_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A web process that was told to stop stayed for as long as the database said nothing."""
+    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 60)
+
+    async def story() -> list[threading.Thread]:
+        watching = Watching()
+        await watching.fingerprints(frozenset({OVERVIEW}))
+        (frozen,) = backends_of(fresh_database)
+        os.kill(frozen, signal.SIGSTOP)
+        try:
+            looking = asyncio.ensure_future(watching.fingerprints(frozenset({OVERVIEW})))
+            await asyncio.sleep(0)
+            await watching.close()
+            await asyncio.wait({looking})
+            threads = list(watching._looking._threads)
+            for thread in threads:
+                thread.join(60)
+            looking.exception()
+        finally:
+            os.kill(frozen, signal.SIGCONT)
+        return threads
+
+    threads = asyncio.run(story())
+    assert len(threads) == 1 and not threads[0].is_alive()
 
 
 def backends_of(url: str) -> list[int]:
