@@ -2,7 +2,8 @@
 
 import threading
 import time
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Final, Self
 
 from django.conf import settings
@@ -33,6 +34,11 @@ PAUSE_S: Final = 0.5
 PATIENCE_S = 60.0
 LOOK_S = 0.5
 """How often it is looked whether what is made beside writers waits for others."""
+_ALONE: Final = "SELECT pg_try_advisory_xact_lock(7226839175820531)"
+_FOR_AS_LONG_AS_IT_TAKES: Final = """
+SELECT set_config(name, '0', true) FROM pg_settings
+WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
+"""
 _WAITS: Final = """
 SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
     AND query LIKE '%CONCURRENTLY%' AND wait_event_type = 'Lock'
@@ -52,6 +58,11 @@ class Command(migrate.Command):
 
     def handle(self, *args: Any, **options: Any) -> None:
         connection = connections[options["database"]]
+        say = self.stdout.write if options["verbosity"] else lambda _: None
+        with _alone(connection, say):
+            self._migrate_alone(connection, *args, **options)
+
+    def _migrate_alone(self, connection: BaseDatabaseWrapper, *args: Any, **options: Any) -> None:
         if unknown := why_unknown(connection):
             raise CommandError(unknown)
         executor = MigrationExecutor(connection)
@@ -84,6 +95,32 @@ class Command(migrate.Command):
             if options["verbosity"]:
                 self.stdout.write(" somebody keeps a table: once more")
             time.sleep(PAUSE_S)
+
+
+@contextmanager
+def _alone(connection: BaseDatabaseWrapper, say: Callable[[str], object]) -> Iterator[None]:
+    """One at a time: two would drop each other's index. Those that waited find nothing to do.
+
+    The lock is a transaction's, as a pooler would keep a session's, and asked for again and again: an index
+    that is made beside writers would wait for whoever waits in a statement.
+    """
+    with closing(connection.copy()) as beside:
+        beside.set_autocommit(False)
+        waits = False
+        while not _has_it_alone(beside):
+            beside.rollback()
+            if not waits:
+                waits = True
+                say("Another one migrates this database: this one waits until it is done.")
+            time.sleep(PAUSE_S)
+        yield
+
+
+def _has_it_alone(beside: BaseDatabaseWrapper) -> bool:
+    with beside.cursor() as cursor:
+        cursor.execute(_FOR_AS_LONG_AS_IT_TAKES)
+        cursor.execute(_ALONE)
+        return bool(cursor.fetchone()[0])
 
 
 class _SoonAside(DatabaseSchemaEditor):

@@ -1,5 +1,6 @@
 """Migrations run beside nodes: who reads a table for long, as a backup does, keeps nobody else waiting."""
 
+import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ WITHOUT_AN_INDEX = """
 DROP INDEX work_item_controller_requests;
 DELETE FROM django_migrations WHERE app = 'runtime' AND name = '0012_requests_newest_first'
 """
+RECORDED = "SELECT count(*) FROM django_migrations WHERE name = '0012_requests_newest_first'"
 USABLE = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'work_item_controller_requests'::regclass"
 ASKED = """
 INSERT INTO work_item (id, kind, lane, key, principal, reason, payload, state, claim_epoch, claimed_by, error)
@@ -47,14 +49,18 @@ class Migrating(threading.Thread):
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.refused: CommandError | None = None
+        self.said = io.StringIO()
 
     def run(self) -> None:
         try:
-            call_command("migrate", verbosity=0)
+            call_command("migrate", verbosity=1, stdout=self.said)
         except CommandError as problem:
             self.refused = problem
         finally:
             connections.close_all()
+
+    def says_that_it_waits(self) -> bool:
+        return "Another one migrates this database" in self.said.getvalue()
 
 
 @pytest.fixture
@@ -193,3 +199,21 @@ def test_an_index_may_take_longer_than_others_are_waited_for(
     call_command("migrate", verbosity=0)
     with psycopg.connect(without_an_index) as connection:
         assert connection.execute(USABLE).fetchone() == (True,)
+
+
+def test_whoever_migrates_beside_another_waits_until_that_one_is_done(without_an_index: str) -> None:
+    """Who deploys three nodes at once may begin three of them."""
+    first, second, third = Migrating(), Migrating(), Migrating()
+    with an_old_transaction(without_an_index):
+        first.start()
+        eventually(lambda: builds(without_an_index), "the first one's index waits for the old transaction")
+        for later in (second, third):
+            later.start()
+            eventually(later.says_that_it_waits, "it says that it waits")
+    for one in (first, second, third):
+        one.join(60)
+        assert not one.is_alive() and one.refused is None
+        assert ("Applying runtime.0012" in one.said.getvalue()) == (one is first)
+    with psycopg.connect(without_an_index) as connection:
+        assert connection.execute(USABLE).fetchone() == (True,)
+        assert connection.execute(RECORDED).fetchone() == (1,)
