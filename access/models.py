@@ -95,7 +95,10 @@ class AccessEvent(models.Model):
 
     class Meta:
         ordering = ("-at", "-id")
-        indexes = [models.Index(fields=["action", "-at"], name="access_event_action_at")]
+        indexes = [
+            models.Index(fields=["action", "-at"], name="access_event_action_at"),
+            models.Index(fields=["-at", "-id"], name="access_event_by_time"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.action} {self.name}"

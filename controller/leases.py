@@ -39,16 +39,23 @@ _WAITING = """
     WHERE state IN ('due', 'claimed') AND offered_at < now() - interval '10 seconds'
 """
 _NOT_IN_THE_FUTURE = "claimed_at <= now() + interval '1 minute'"
+_TAKEN = f"""
+    SELECT claimed_at FROM work_item
+    WHERE {_NOT_IN_THE_FUTURE} AND claimed_at > (SELECT at FROM began) AND claimed_by LIKE"""
 _BY_SPARES = f"""
-    SELECT count(*), min(claimed_at) FROM work_item
-    WHERE claimed_by LIKE 'spare of %%' AND state IN ('done', 'adopted') AND {_NOT_IN_THE_FUTURE}
-    AND claimed_at > COALESCE((SELECT max(claimed_at) FROM work_item
-        WHERE claimed_by LIKE 'worker %%' AND {_NOT_IN_THE_FUTURE}), '-infinity')
-    AND claimed_at > (SELECT min(CASE WHEN started_at <= now() THEN started_at ELSE '-infinity' END)
+    WITH began AS (
+        SELECT min(CASE WHEN started_at <= now() THEN started_at ELSE '-infinity' END) AS at
         FROM node_session AS session WHERE {ALIVE})
+    SELECT count(*), min(claimed_at)
+    FROM ({_TAKEN} 'spare of %%' AND state = 'adopted'
+        UNION ALL {_TAKEN} 'spare of %%' AND state = 'done') AS by_spares
+    WHERE claimed_at > COALESCE(GREATEST(
+        ({_TAKEN} 'worker %%' AND state = 'adopted' ORDER BY claimed_at DESC LIMIT 1),
+        ({_TAKEN} 'worker %%' AND state <> 'adopted' ORDER BY claimed_at DESC LIMIT 1)), '-infinity')
 """
 """What was done before the nodes of today began, on another day or server, tells nothing of workers; nor does
-what was done while the clock of this server was ahead, before it was set right.
+what was done while the clock of this server was ahead, before it was set right. Work that is adopted, of a
+week, is read by its index `work_item_taken`, backwards: each state is asked for by itself.
 """
 
 _ONCE_IS_CHANCE = 2

@@ -5,6 +5,7 @@ import asyncio
 import structlog
 from django.conf import settings
 
+from access.forgetting import forget_events
 from controller.store_forgetting import forget_moves, forget_plans
 from coordinator.door import ConsumerDoor
 from gateway.listener import NodeListener
@@ -21,6 +22,8 @@ TICK_MS = 100
 LATE_MS = 100
 SWEEP_MS = 1_000
 FORGET_EVERY_MS = 600_000
+
+_FORGET = (journal.forget, journal.forget_adopted_work, forget_moves, forget_plans, forget_events)
 
 log = structlog.get_logger(__name__)
 
@@ -120,7 +123,7 @@ class Duties:
     async def _forget(self) -> None:
         """Delete what is old, a batch at a time, so that nobody waits long for a lock."""
         try:
-            for task in (journal.forget, journal.forget_adopted_work, forget_moves, forget_plans):
+            for task in _FORGET:
                 while await self._heart.query(task) >= journal.BATCH_ROWS:
                     await asyncio.sleep(0.1)
             await self._heart.query(_forget_ended_runs)

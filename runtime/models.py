@@ -251,6 +251,12 @@ class WorkItem(models.Model):
                 name="work_item_group_requests",
                 condition=Q(kind="group.request"),
             ),
+            # Once an item, behind its way: it is not written again when it is claimed and done.
+            models.Index(
+                fields=("claimed_at", "claimed_by"),
+                name="work_item_taken",
+                condition=Q(state="adopted", claimed_at__isnull=False),
+            ),
         )
 
     def __str__(self) -> str:

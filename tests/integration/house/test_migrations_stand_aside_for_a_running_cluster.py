@@ -23,8 +23,8 @@ ALTER TABLE broker_condition DROP COLUMN version;
 DELETE FROM django_migrations WHERE app = 'controller' AND name >= '0016_partitions_that_are_unproven'
 """
 WITHOUT_AN_INDEX = """
-DROP INDEX work_item_controller_requests;
-DELETE FROM django_migrations WHERE app = 'runtime' AND name = '0012_requests_newest_first'
+DROP INDEX work_item_controller_requests, work_item_taken;
+DELETE FROM django_migrations WHERE app = 'runtime' AND name >= '0012_requests_newest_first'
 """
 RECORDED = "SELECT count(*) FROM django_migrations WHERE name = '0012_requests_newest_first'"
 USABLE = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'work_item_controller_requests'::regclass"

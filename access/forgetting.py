@@ -1,0 +1,17 @@
+"""This room forgets old lines of the audit of access: whoever knocks writes one, so it grew for ever."""
+
+from runtime.journal import BATCH_ROWS
+from runtime.ports import Connection
+
+RETENTION_DAYS = 366
+"""Auditors ask for a year."""
+
+_FORGET = """
+DELETE FROM access_accessevent WHERE id IN (
+    SELECT id FROM access_accessevent WHERE at < now() - make_interval(days => %s) ORDER BY at LIMIT %s)
+"""
+
+
+def forget_events(connection: Connection, days: int = RETENTION_DAYS, rows: int = BATCH_ROWS) -> int:
+    """Delete one batch of lines older than `days` and return how many; fewer than `rows`: none is left."""
+    return int(connection.execute(_FORGET, (days, rows)).rowcount)
