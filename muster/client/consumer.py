@@ -153,7 +153,8 @@ class Consumer:
         """End fetching, commit what is finished (with auto_commit), leave the group; may be called twice.
 
         Called from another task than the one that iterates, it waits for the record in hand, for at
-        most a third of the session timeout; the iteration then ends. It takes a session timeout at most.
+        most a third of the session timeout; the iteration then ends. It takes a session timeout at most: so
+        long the next coordinator is looked for where the present one goes, or none is there.
         Raises RuntimeError inside a listener, which it would wait for.
         """
         conversation = self._conversation

@@ -387,7 +387,7 @@ class Conversation:
     def _obey(self, directives: Iterable[Directive]) -> None:
         for directive in directives:
             self._obey_one(directive)
-        if self.session.stage is Stage.REGISTERED:
+        if self.session.stage in (Stage.REGISTERED, Stage.LEAVING):
             self._telling.refusal = ""
             self._registered.set()
             self._let_in.set()

@@ -14,7 +14,7 @@ tells it what happened and obeys the directives in their order, before it tells 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 
 from muster.client.core import told
@@ -31,15 +31,14 @@ from muster.client.core.directives import (
     StandBy,
     StartFetchers,
 )
+from muster.client.core.endings import UNREACHED, Ending, Farewell
 from muster.client.core.wishes import Wishes
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant, after
 from muster.messages.member import (
     BrokerInfo,
     ClusterMetadataResponse,
-    CommitOffsetsRequest,
     CommitOffsetsResponse,
-    LeaveRequest,
     LeaveResponse,
     NodeInfo,
     PingRequest,
@@ -81,14 +80,6 @@ class Stage(Enum):
     OVER = auto()
 
 
-@dataclass(slots=True)
-class _Ending:
-    """Fetchers that were told to end, with their last positions; `request` is None at a leave."""
-
-    request: StopFetcherRequest | None
-    positions: dict[Partition, Position]
-
-
 class MemberSession:
     """One consumer's session; not shared between threads.
 
@@ -117,12 +108,10 @@ class MemberSession:
         """The committed offset that counts for nothing; None: whatever is told next."""
         self._lapsed: dict[Partition, int] = {}
         self._commits: dict[int, None] = {}
-        self._ending: dict[int, _Ending] = {}
+        self._ending: dict[int, Ending] = {}
         self._last_ending = 0
         self._leave_id = 0
-        self._leave_by = Instant(0)
-        self._leave_reason = ""
-        self._leave_refused = ""
+        self._farewell: Farewell | None = None
 
     # -- what the shell may ask -------------------------------------------------------------
 
@@ -132,8 +121,8 @@ class MemberSession:
         instants = [] if self.deadline is None else [self.deadline]
         if self.stage is Stage.WAITING:
             instants.append(after(self._registered_at, self._third_ms))
-        if self.stage is Stage.LEAVING:
-            instants.append(self._leave_by)
+        if self._farewell is not None:
+            instants.append(self._farewell.by)
         return min(instants, default=None)
 
     def may_fetch(self, now: Instant) -> bool:
@@ -156,6 +145,8 @@ class MemberSession:
             return [Disconnect("the session is over")]
         late: list[Directive] = []
         if not self.may_fetch(now):
+            if self._farewell is not None:
+                return [Disconnect("leaving"), *self._stop_by_clock(now)]
             late, self.deadline = self._lapse(), None
         self.stage = Stage.WAITING
         self._registered_at = now
@@ -167,8 +158,8 @@ class MemberSession:
         """The connection broke or was closed by the other side; fetchers run on until the deadline."""
         if self.stage in (Stage.APART, Stage.OVER):
             return []
-        if self.stage is Stage.LEAVING:
-            return self._over("the connection went first")
+        if self._farewell is not None:
+            self._farewell.unheard = "the connection went first"
         return [*self._part(), Rediscover(now)]
 
     def hear(self, message: ToMember, now: Instant) -> list[Directive]:
@@ -193,9 +184,9 @@ class MemberSession:
             case StartFetcherRequest():
                 return self._told_to_start(message, now)
             case CommitOffsetsResponse():
-                return self._commit_answered(message)
+                return self._commit_answered(message, now)
             case LeaveResponse():
-                return self._over(self._leave_refused)
+                return self._over(self._farewell.unheard if self._farewell else "")
 
     def tick(self, now: Instant) -> list[Directive]:
         """Time has passed."""
@@ -203,21 +194,23 @@ class MemberSession:
             return []
         if not self.may_fetch(now):
             return self._stop_by_clock(now)
+        if self._farewell is not None and now >= self._farewell.by:
+            return self._over(self._farewell.unheard or "the coordinator is silent")
         if self.stage is Stage.WAITING and now >= after(self._registered_at, self._third_ms):
             return self._give_up("RegisterConsumer stayed unanswered", now)
-        if self.stage is Stage.LEAVING and now >= self._leave_by:
-            return self._over("the coordinator is silent")
         return []
 
     def fetchers_ended(self, answer: int, now: Instant) -> list[Directive]:
         """The fetchers of an EndFetchers with this `answer` have ended; positions were told by `advance`."""
         ending = self._ending.pop(answer, None)
-        if ending is None or self.stage not in (Stage.REGISTERED, Stage.LEAVING):
+        if ending is None or self.stage is Stage.OVER:
             return []
         if not self.may_fetch(now):
             return self._stop_by_clock(now)
-        if ending.request is None:
-            return self._commit_then_leave(ending.positions)
+        if self._farewell is not None and ending.request is None:
+            self._farewell.positions, self.deadline = ending.positions, None
+            return self._commit_then_leave(ending.positions) if self.stage is Stage.LEAVING else []
+        assert ending.request is not None
         return [
             Send(
                 StopFetcherResponse(
@@ -259,27 +252,32 @@ class MemberSession:
             self._has_come_to(partition, position.offset)
         correlation_id = self._next_id()
         self._commits[correlation_id] = None
-        return correlation_id, [Send(self._commit_request(correlation_id, positions_by_topic(positions)))]
+        return correlation_id, [Send(self.wishes.commit(correlation_id, positions_by_topic(positions)))]
 
     def leave(self, now: Instant, reason: str = "") -> list[Directive]:
         """End fetchers, commit, leave: each step after the answer to the one before, all within a session.
 
-        Asked again, it goes on leaving. `reason` is for people: the journal keeps it.
+        Where the connection goes meanwhile, or is not there, it is done at the next one. Asked again, it goes
+        on leaving. `reason` is for people: the journal keeps it.
         """
-        if self.stage in (Stage.LEAVING, Stage.OVER):
+        if self._farewell is not None or self.stage is Stage.OVER:
             return []
-        if self.stage is not Stage.REGISTERED or not self.may_fetch(now):
+        if self.deadline is None or not self.may_fetch(now):
             was_there = self.deadline is not None or bool(self._lapsed)
-            return [*self._end(self.fetching), *self._over("no coordinator was reached" if was_there else "")]
-        self.stage = Stage.LEAVING
+            return self._over(UNREACHED if was_there else "")
         # Its pings keep the session alive, so its own deadline would never end a farewell without an answer.
-        self._leave_by = after(now, self.wishes.session_timeout_ms)
-        self._leave_reason = reason
+        self._farewell = Farewell(after(now, self.wishes.session_timeout_ms), reason)
+        if self.stage is Stage.REGISTERED:
+            self.stage = Stage.LEAVING
+        else:
+            self._farewell.unheard = UNREACHED
         return [self._end_and_answer(None, frozenset(self.fetching))]
 
     def abandon(self, now: Instant) -> list[Directive]:
-        """Leave, with nothing committed by itself that is not yet: it comes again."""
+        """Leave, with nothing committed by itself that is not yet: it comes again. Nobody is looked for."""
         self.wishes = replace(self.wishes, auto_commit=False)
+        if self.stage in (Stage.APART, Stage.WAITING):
+            return self._over(UNREACHED if self.deadline or self._lapsed or self._farewell else "")
         return self.leave(now)
 
     # -- frames -----------------------------------------------------------------------------
@@ -290,11 +288,16 @@ class MemberSession:
         error = ErrorCode(answer.error_code)
         if error is not ErrorCode.NONE:
             return self._refused(error, answer, now)
+        if self._farewell is not None:
+            self.stage, self._farewell.unheard = Stage.LEAVING, ""
+            self._live_from(self._registered_at)
+            positions = self._farewell.positions
+            return [] if positions is None else self._commit_then_leave(positions)
         self.stage = Stage.REGISTERED
         # By the generation known before: in the one that is answered they may be another's already.
         lapsed = [] if answer.known else self._lapse()
         self.generation = max(self.generation, answer.generation)
-        self.deadline = after(self._registered_at, self.wishes.session_timeout_ms)
+        self._live_from(self._registered_at)
         return lapsed
 
     def _refused(self, error: ErrorCode, answer: RegisterConsumerResponse, now: Instant) -> list[Directive]:
@@ -303,6 +306,8 @@ class MemberSession:
             wait_ms = SOON_MS if error in _CHANGING_HANDS else RETRY_MS
             not_before = now if redirected else after(now, wait_ms)
             return [*self._hang_up(answer.error_text), Rediscover(not_before, answer.coordinator_address)]
+        if self._farewell is not None:
+            return self._over(f"it was refused: {error.name}")
         ended = [*self._end(self.fetching), *self._stand_by({})]
         parted = self._hang_up(answer.error_text)
         self.stage, self.deadline = Stage.OVER, None
@@ -312,7 +317,7 @@ class MemberSession:
         last, answered_at = self._answered
         if ping.number == last + 1:
             if last > 0:
-                self.deadline = after(answered_at, self.wishes.session_timeout_ms)
+                self._live_from(answered_at)
             self._answered = (ping.number, now)
         elif ping.number != last:
             self._answered = (ping.number, now)
@@ -389,9 +394,12 @@ class MemberSession:
         if self._out_of_range.get(partition) == offset:
             del self._out_of_range[partition]
 
-    def _commit_answered(self, answer: CommitOffsetsResponse) -> list[Directive]:
-        if self.stage is Stage.LEAVING and answer.correlation_id == self._leave_id:
-            self._leave_refused = told.why_refused(answer)
+    def _commit_answered(self, answer: CommitOffsetsResponse, now: Instant) -> list[Directive]:
+        if self._farewell is not None and answer.correlation_id == self._leave_id:
+            self._farewell.unheard = told.why_refused(answer)
+            if ErrorCode(answer.error_code).retriable:
+                # Said again at the next connection, as everything that has no answer.
+                return [*self._hang_up(self._farewell.unheard), Rediscover(after(now, SOON_MS))]
             return self._say_leave()
         if answer.correlation_id not in self._commits:
             return []
@@ -401,10 +409,15 @@ class MemberSession:
 
     # -- endings ----------------------------------------------------------------------------
 
+    def _live_from(self, at: Instant) -> None:
+        """Who leaves and fetches nothing any more has no deadline but that: it is judged by who owns what."""
+        if self._farewell is None or self._farewell.positions is None:
+            self.deadline = after(at, self.wishes.session_timeout_ms)
+
     def _stop_by_clock(self, now: Instant) -> list[Directive]:
         """The deadline has passed: the partitions may be another's already."""
-        if self.stage is Stage.LEAVING:
-            return self._over("the coordinator is silent")
+        if self._farewell is not None:
+            return self._over(self._farewell.unheard or "the coordinator is silent")
         ended = self._lapse()
         self.deadline = None
         return [*ended, *self._give_up("the session is over by its own clock", now)]
@@ -421,7 +434,7 @@ class MemberSession:
         """The connection is over; whatever it still holds is never read."""
         self.stage = Stage.APART
         self.told = False
-        self._ending.clear()
+        self._ending = {one: ending for one, ending in self._ending.items() if ending.request is None}
         lost, self._commits = tuple(self._commits), {}
         return [CommitLost(lost)] if lost else []
 
@@ -449,7 +462,7 @@ class MemberSession:
         ending = {one: self.fetching.pop(one) for one in partitions if one in self.fetching}
         self._out_of_range = {one: at for one, at in self._out_of_range.items() if one not in partitions}
         self._last_ending += 1
-        self._ending[self._last_ending] = _Ending(request, ending)
+        self._ending[self._last_ending] = Ending(request, ending)
         return EndFetchers(frozenset(ending), self._last_ending)
 
     def _commit_then_leave(self, positions: Mapping[Partition, Position]) -> list[Directive]:
@@ -457,13 +470,10 @@ class MemberSession:
         if not self.wishes.auto_commit or not offset_info:
             return self._say_leave()
         self._leave_id = self._next_id()
-        return [Send(self._commit_request(self._leave_id, offset_info))]
+        return [Send(self.wishes.commit(self._leave_id, offset_info))]
 
     def _say_leave(self) -> list[Directive]:
-        leave = LeaveRequest(
-            correlation_id=self._next_id(), consumer_id=self.wishes.consumer_id, reason=self._leave_reason
-        )
-        return [Send(leave)]
+        return [Send(self.wishes.leave(self._next_id(), self._farewell.reason if self._farewell else ""))]
 
     # -- small things -----------------------------------------------------------------------
 
@@ -485,13 +495,3 @@ class MemberSession:
 
     def _known(self, positions: Mapping[Partition, Position]) -> tuple[TopicOffsets, ...]:
         return positions_by_topic({one: at for one, at in positions.items() if at.offset != NO_OFFSET})
-
-    def _commit_request(
-        self, correlation_id: int, offset_info: tuple[TopicOffsets, ...]
-    ) -> CommitOffsetsRequest:
-        return CommitOffsetsRequest(
-            correlation_id=correlation_id,
-            consumer_id=self.wishes.consumer_id,
-            offset_info=offset_info,
-            client_id=self.wishes.client_id,
-        )

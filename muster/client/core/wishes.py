@@ -1,8 +1,15 @@
-"""This room is what a consumer wishes for, as it is stated in RegisterConsumer."""
+"""This room is what a consumer wishes for, and the frames in which it says so and who it is."""
 
 from dataclasses import dataclass
 
-from muster.messages.member import AutoOffsetReset, RegisterConsumerRequest, TopicCount
+from muster.messages.member import (
+    AutoOffsetReset,
+    CommitOffsetsRequest,
+    LeaveRequest,
+    RegisterConsumerRequest,
+    TopicCount,
+    TopicOffsets,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +45,16 @@ class Wishes:
             rack=self.rack,
             stands_by=self.stands_by,
         )
+
+    def commit(self, correlation_id: int, offset_info: tuple[TopicOffsets, ...]) -> CommitOffsetsRequest:
+        """What it says to commit these."""
+        return CommitOffsetsRequest(
+            correlation_id=correlation_id,
+            consumer_id=self.consumer_id,
+            offset_info=offset_info,
+            client_id=self.client_id,
+        )
+
+    def leave(self, correlation_id: int, reason: str) -> LeaveRequest:
+        """What it says at its end, and why, for people."""
+        return LeaveRequest(correlation_id=correlation_id, consumer_id=self.consumer_id, reason=reason)

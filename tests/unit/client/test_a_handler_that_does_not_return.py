@@ -117,6 +117,8 @@ async def test_a_farewell_that_was_cut_off_ends_nothing_of_the_session_that_foll
         while not conversation.listening._calling:
             await asyncio.sleep(0)
         ann.loses_its_connection(clock.now())
+        session_timeout_ms = conversation.session.wishes.session_timeout_ms
+        conversation._obey(conversation.session.tick(later(ann, session_timeout_ms)))
         assert conversation.session.stage is Stage.OVER
         conversation.session = MemberSession(conversation.session.wishes)
         ann.registers(clock.now())

@@ -1,0 +1,32 @@
+"""This room is what a session remembers of an end that is under way: of some fetchers, or its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from muster.kernel.instants import Instant
+from muster.messages.member import StopFetcherRequest
+from muster.messages.partitions import Partition, Position
+
+UNREACHED: Final = "no coordinator was reached"
+
+
+@dataclass(slots=True)
+class Farewell:
+    """It was asked to leave, until `by` at the latest, on as many connections as that takes.
+
+    `positions` is what is to be committed, once the fetchers have ended; `unheard` is what went wrong last.
+    """
+
+    by: Instant
+    reason: str
+    positions: Mapping[Partition, Position] | None = None
+    unheard: str = ""
+
+
+@dataclass(slots=True)
+class Ending:
+    """Fetchers that were told to end, with their last positions; `request` is None at a leave."""
+
+    request: StopFetcherRequest | None
+    positions: dict[Partition, Position]

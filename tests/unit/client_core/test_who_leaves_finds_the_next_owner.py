@@ -1,0 +1,147 @@
+"""Section 3, leaving: a drain, takeover or hang before its end is answered is no reason to go unheard."""
+
+import pytest
+
+from muster.client.core.directives import (
+    Directive,
+    Disconnect,
+    EndFetchers,
+    Left,
+    Rediscover,
+    Send,
+)
+from muster.client.core.session import MemberSession, Stage
+from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant, after
+from muster.messages.member import (
+    CommitOffsetsRequest,
+    CommitOffsetsResponse,
+    LeaveRequest,
+    LeaveResponse,
+    RegisterConsumerRequest,
+    RegisterConsumerResponse,
+    StartFetcherResponse,
+)
+from muster.messages.partitions import Position, each_position
+from tests.unit.client_core.test_a_member_obeys_its_coordinator import NOW, orders, registered, said, start
+
+S = 10_000
+
+
+def let_in_again(session: MemberSession, at: Instant = NOW) -> list[Directive]:
+    """The next owner answers Register; what the member does on that."""
+    (register,) = said(session.connected(at))
+    assert isinstance(register, RegisterConsumerRequest) and register.token == session.wishes.token
+    answer = RegisterConsumerResponse(correlation_id=register.correlation_id, known=True, generation=1)
+    return session.hear(answer, at)
+
+
+def leaves_at_last(session: MemberSession, commit: CommitOffsetsRequest) -> None:
+    """The commit is answered, and then the farewell."""
+    (leave,) = said(session.hear(CommitOffsetsResponse(correlation_id=commit.correlation_id), NOW))
+    assert isinstance(leave, LeaveRequest)
+    gone = session.hear(LeaveResponse(correlation_id=leave.correlation_id), NOW)
+    assert gone[-1] == Left() and session.stage is Stage.OVER
+
+
+def test_who_leaves_while_apart_commits_and_leaves_at_the_next_owner() -> None:
+    session = registered(3)
+    session.advance(orders(0), 7)
+    session.disconnected(NOW)
+    (ending,) = session.leave(NOW)
+    assert isinstance(ending, EndFetchers) and ending.answer
+    assert session.fetchers_ended(ending.answer, NOW) == []
+    (commit,) = said(let_in_again(session))
+    assert isinstance(commit, CommitOffsetsRequest)
+    assert dict(each_position(commit.offset_info)) == {orders(0): Position(7, 1)}
+    leaves_at_last(session, commit)
+
+
+def test_whose_owner_goes_before_its_last_commit_is_answered_says_it_to_the_next_one() -> None:
+    session = registered(3)
+    (ending,) = session.leave(NOW)
+    assert isinstance(ending, EndFetchers) and ending.answer
+    (first,) = said(session.fetchers_ended(ending.answer, NOW))
+    assert isinstance(first, CommitOffsetsRequest)
+    assert session.disconnected(NOW)[-1] == Rediscover(NOW)
+    (again,) = said(let_in_again(session))
+    assert isinstance(again, CommitOffsetsRequest) and again.offset_info == first.offset_info
+    leaves_at_last(session, again)
+
+
+def test_whose_owner_goes_before_its_farewell_is_answered_says_it_to_the_next_one() -> None:
+    session = registered(3, auto_commit=False)
+    (ending,) = session.leave(NOW)
+    assert isinstance(ending, EndFetchers) and ending.answer
+    (first,) = said(session.fetchers_ended(ending.answer, NOW))
+    session.disconnected(NOW)
+    (again,) = said(let_in_again(session))
+    assert isinstance(first, LeaveRequest) and isinstance(again, LeaveRequest)
+    assert session.hear(LeaveResponse(correlation_id=again.correlation_id), NOW)[-1] == Left()
+
+
+def test_whose_record_is_still_in_hand_when_the_next_owner_lets_it_in_commits_behind_it() -> None:
+    session = registered(3)
+    (ending,) = session.leave(NOW)
+    session.disconnected(NOW)
+    assert let_in_again(session) == []
+    assert isinstance(ending, EndFetchers) and ending.answer
+    (commit,) = said(session.fetchers_ended(ending.answer, NOW))
+    assert isinstance(commit, CommitOffsetsRequest)
+    leaves_at_last(session, commit)
+
+
+def test_who_leaves_begins_nothing_that_the_next_owner_names() -> None:
+    session = registered(3)
+    session.leave(NOW)
+    session.disconnected(NOW)
+    let_in_again(session)
+    (answer,) = session.hear(start(4, 0), NOW)
+    assert isinstance(answer, Send) and isinstance(answer.message, StartFetcherResponse)
+
+
+@pytest.mark.parametrize("refusal", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_a_last_commit_that_is_refused_for_now_is_said_to_the_next_owner(refusal: ErrorCode) -> None:
+    session = registered(3)
+    (ending,) = session.leave(NOW)
+    assert isinstance(ending, EndFetchers) and ending.answer
+    (first,) = said(session.fetchers_ended(ending.answer, NOW))
+    assert isinstance(first, CommitOffsetsRequest)
+    refused = CommitOffsetsResponse(correlation_id=first.correlation_id, error_code=int(refusal))
+    assert [type(one) for one in session.hear(refused, NOW)] == [Disconnect, Rediscover]
+    (again,) = said(let_in_again(session))
+    assert isinstance(again, CommitOffsetsRequest) and again.offset_info == first.offset_info
+    leaves_at_last(session, again)
+
+
+def test_who_finds_no_owner_within_a_session_has_left_unheard() -> None:
+    session = registered(3)
+    session.disconnected(NOW)
+    (ending,) = session.leave(NOW)
+    assert isinstance(ending, EndFetchers) and ending.answer
+    session.fetchers_ended(ending.answer, NOW)
+    assert session.look_again_at == after(NOW, S)
+    assert session.tick(after(NOW, S - 1)) == []
+    assert session.tick(after(NOW, S)) == [Left("no coordinator was reached")]
+
+
+def test_who_has_failed_looks_for_nobody_to_leave() -> None:
+    """Its token may be refused: it would look in vain, and whoever iterates waits for its end."""
+    apart, leaving = registered(3), registered(3)
+    apart.disconnected(NOW)
+    leaving.leave(NOW)
+    leaving.disconnected(NOW)
+    for session in (apart, leaving):
+        assert session.abandon(NOW)[-1] == Left("no coordinator was reached")
+        assert session.stage is Stage.OVER
+
+
+def test_who_is_refused_for_good_while_it_leaves_has_left() -> None:
+    session = registered(3)
+    session.leave(NOW)
+    session.disconnected(NOW)
+    (register,) = said(session.connected(NOW))
+    assert isinstance(register, RegisterConsumerRequest)
+    code = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    refused = RegisterConsumerResponse(correlation_id=register.correlation_id, error_code=code)
+    assert session.hear(refused, NOW)[-1] == Left("it was refused: GROUP_AUTHORIZATION_FAILED")
