@@ -21,7 +21,7 @@ MUTANTS = (
         "removed_stays",
         "nobody decides about what is found of partitions that were removed",
         (Patch(Housekeeping._look, "if key in found.removed", "if False"),),
-        seeds=(518,),
+        seeds=(1718,),
     ),
     Mutant(
         "goes_under_readers",
