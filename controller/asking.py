@@ -8,6 +8,7 @@ import asyncio
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -82,6 +83,8 @@ STATES: Final = {
 """Requests by what became of them; `refused`: at least something of them was, `done`: nothing was."""
 
 _WITHDRAWN = "Nobody waited for the answer any more. What was not done by then is not done."
+
+_MAY_BE_DONE = "a request that nobody waits for could not be withdrawn before the end: it may be carried out"
 
 log = structlog.get_logger(__name__)
 
@@ -241,6 +244,7 @@ class Asking:
         self._looking: asyncio.Task[None] | None = None
         self._withdrawing: set[asyncio.Task[None]] = set()
         self._storing = 0
+        self._stops = asyncio.Event()
 
     async def ask(self, wish: Wish, principal: str, reason: str, timeout_s: float) -> WishAnswer:
         """The controller's answer. What nobody has decided by the end of the timeout is withdrawn.
@@ -329,13 +333,20 @@ class Asking:
         task.add_done_callback(self._withdrawing.discard)
 
     async def _withdraw(self, request_id: str) -> None:
-        """Until it has an answer: the database may be away for hours, and a commit may be seen late."""
+        """Until it has an answer: the database may be away for hours, and a commit may be seen late.
+
+        A node that stops tries once more, and then says what may be carried out though nobody waits for it.
+        """
         unseen, told = 0, ""
         while unseen < NEVER_STORED_TRIES:
+            is_last = self._stops.is_set()
             try:
                 await self._withdrawn(request_id)
             except NoAnswer as problem:
                 unseen += isinstance(problem, _Unseen)
+                if is_last:
+                    log.warning(_MAY_BE_DONE, id=request_id, why=str(problem))
+                    return
                 if told != (told := str(problem)):
                     log.info("a request that nobody waits for is there still", id=request_id, why=told)
             except Exception:
@@ -343,7 +354,9 @@ class Asking:
                 return
             else:
                 return
-            await asyncio.sleep(WITHDRAWN_AGAIN_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WITHDRAWN_AGAIN_S):
+                    await self._stops.wait()
 
     def woken(self, name: str) -> None:
         """A wake-up came."""
@@ -351,11 +364,10 @@ class Asking:
             self._woken.set()
 
     def stop(self) -> None:
-        """Look no more; whoever waits is about to be hung up on."""
+        """Look no more; whoever waits is about to be hung up on. What is withdrawn is tried once more."""
         if self._looking is not None:
             self._looking.cancel()
-        for task in self._withdrawing:
-            task.cancel()
+        self._stops.set()
 
     async def _withdrawn(self, request_id: str) -> AnsweredRow:
         """Its answer after all, or that it has none and never will."""

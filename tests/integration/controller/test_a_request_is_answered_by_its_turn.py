@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from controller import asking, store
 from controller.asking import Asking, NoAnswer
@@ -393,6 +394,41 @@ async def test_what_nobody_waits_for_is_withdrawn_when_a_database_comes_back_aft
         while tries < 10_000 or asker._withdrawing:
             await asyncio.sleep(0)
     assert Owner(connection).waiting() == []
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+async def test_a_node_that_stops_withdraws_once_more_or_says_what_may_be_carried_out(
+    connection: LaneConnection, monkeypatch: pytest.MonkeyPatch, is_back: bool
+) -> None:
+    """Dropped in silence, it was carried out by the next owner for whoever was told that nobody answers."""
+    node, tries, away = Node(connection), 0, False
+    asker, ask = Asking(node), node.query  # type: ignore[arg-type]
+    monkeypatch.setattr(asking, "WITHDRAWN_AGAIN_S", 3600.0)
+
+    async def query(function: Callable[[Any], Any]) -> Any:
+        nonlocal tries
+        if not away:
+            return await ask(function)
+        tries += 1
+        raise ConnectionLost("the database is away")
+
+    node.query = query  # type: ignore[method-assign]
+    asked = asyncio.create_task(asker.ask(DELETED, "mira", "we test", 60))
+    async with asyncio.timeout(10):
+        while not asker._waiting:
+            await asyncio.sleep(0)
+        away = True
+        asked.cancel()
+        while not tries:
+            await asyncio.sleep(0)
+        away = not is_back
+        with capture_logs() as said:
+            asker.stop()
+            while asker._withdrawing:
+                await asyncio.sleep(0)
+    warned = [one for one in said if one["log_level"] == "warning"]
+    waiting = Owner(connection).waiting()
+    assert len(waiting) == len(warned) == (0 if is_back else 1)
 
 
 async def test_only_so_many_wait_for_a_database_that_stands_still(
