@@ -5,7 +5,6 @@ in which they asked; one at a time gets what it needs all the same, or frames th
 hold everything and none would ever end.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -22,7 +21,7 @@ class RequestMemory(Generic[Holder]):
         self.held_bytes = 0
         self._limit_bytes = limit_bytes
         self._wake = wake
-        self._waiting: deque[tuple[Holder, int]] = deque()
+        self._waiting: dict[Holder, int] = {}
         self._turn: Holder | None = None
         self.turns = 0
         """How many turns were given so far: each has its own time."""
@@ -50,7 +49,7 @@ class RequestMemory(Generic[Holder]):
         if fits or self._turn is who:
             self.held_bytes += size_bytes
             return True
-        self._waiting.append((who, size_bytes))
+        self._waiting[who] = size_bytes
         self._serve_waiting()
         return False
 
@@ -67,17 +66,17 @@ class RequestMemory(Generic[Holder]):
 
     def leave(self, who: Holder) -> None:
         """`who` is gone and waits no longer."""
-        self._waiting = deque(entry for entry in self._waiting if entry[0] is not who)
+        self._waiting.pop(who, None)
         self.frame_served(who)
 
     def _serve_waiting(self) -> None:
         while self._waiting:
-            who, size_bytes = self._waiting[0]
+            who, size_bytes = next(iter(self._waiting.items()))
             if self.held_bytes + size_bytes > self._limit_bytes:
                 if self._turn is not None:
                     return
                 self._turn = who
                 self.turns += 1
-            self._waiting.popleft()
+            del self._waiting[who]
             self.held_bytes += size_bytes
             self._wake(who)
