@@ -5,7 +5,7 @@ keeps it; consumers share slots, and give them up to each other as in Kafka: who
 first, then who has been here for a while and fetches less than who comes.
 """
 
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -77,20 +77,68 @@ class _Slot(Generic[Session]):
     used_at: Instant
 
 
+class _Kept(Generic[Session]):
+    """Sessions that are kept, of all or of one address."""
+
+    __slots__ = ("partitions", "sizes", "slots")
+
+    def __init__(self) -> None:
+        self.slots: dict[Session, _Slot[Session]] = {}
+        """In the order in which they were used last."""
+        self.sizes: Counter[int] = Counter()
+        """How many sessions have so many partitions."""
+        self.partitions = 0
+
+    def add(self, slot: _Slot[Session]) -> None:
+        self.slots[slot.session] = slot
+        self.sizes[slot.size] += 1
+        self.partitions += slot.size
+
+    def remove(self, slot: _Slot[Session]) -> None:
+        del self.slots[slot.session]
+        self.sizes[slot.size] -= 1
+        if not self.sizes[slot.size]:
+            del self.sizes[slot.size]
+        self.partitions -= slot.size
+
+    def put_last(self, session: Session) -> None:
+        self.slots[session] = self.slots.pop(session)
+
+    def victim(self, size: int, now: Instant, min_eviction_ms: int) -> _Slot[Session] | None:
+        """Kafka's choice for one that comes with so many partitions: the one used longest ago if that is long
+        ago, else the smallest that may go.
+        """
+        longest_ago = next(iter(self.slots.values()), None)
+        if longest_ago is None or elapsed_ms(longest_ago.used_at, now) > min_eviction_ms:
+            return longest_ago
+        if min(self.sizes) >= size:
+            # Mostly all are alike: whoever finds no slot is not to look at a thousand with each fetch.
+            return None
+        may_go = (
+            slot
+            for slot in self.slots.values()
+            if slot.size < size and elapsed_ms(slot.since, now) > min_eviction_ms
+        )
+        return min(may_go, key=lambda slot: slot.size, default=None)
+
+
 class FetchSessions(Generic[Session]):
     """The sessions that are kept, and how many partitions they name together."""
 
     def __init__(self, bounds: SessionBounds) -> None:
         self._bounds = bounds
-        self._slots: dict[Session, _Slot[Session]] = {}
-        """In the order in which they were used last."""
-        self._of_address: dict[str, list[int]] = {}
-        """(sessions, partitions) of each address that has any."""
-        self.partitions = 0
+        self._all: _Kept[Session] = _Kept()
+        self._of_address: dict[str, _Kept[Session]] = {}
+        """Of each address that has any."""
         self.evicted = 0
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self._all.slots)
+
+    @property
+    def partitions(self) -> int:
+        """Of all sessions together."""
+        return self._all.partitions
 
     def enter(self, session: Session, address: str, size: int, now: Instant) -> tuple[bool, list[Session]]:
         """(whether a session of so many partitions is kept from now on, who went for it)."""
@@ -103,65 +151,67 @@ class FetchSessions(Generic[Session]):
             gone.append(victim)
         self.evicted += len(gone)
         if is_kept:
-            self._slots[session] = _Slot(session, address, size, now, now)
-            self._count(address, 1, size)
+            self._add(_Slot(session, address, size, now, now))
         return is_kept, gone
 
     def use(self, session: Session, size: int, now: Instant) -> bool:
         """It was asked again, and has so many partitions now; False: too many, it is kept no longer."""
-        slot = self._slots.pop(session)
+        slot = self._all.slots[session]
+        if size == slot.size:
+            slot.used_at = now
+            self._all.put_last(session)
+            self._of_address[slot.address].put_last(session)
+            return True
         more = size - slot.size
-        if more > 0 and not (
+        is_kept = more <= 0 or (
             self.partitions + more <= self._bounds.partitions
             and self._has_room_of_address(slot.address, 0, more)
-        ):
-            self._count(slot.address, -1, -slot.size)
-            return False
-        slot.size, slot.used_at = size, now
-        self._slots[session] = slot
-        self._count(slot.address, 0, more)
-        return True
+        )
+        self._remove(slot)
+        if is_kept:
+            slot.size, slot.used_at = size, now
+            self._add(slot)
+        return is_kept
 
     def leave(self, session: Session) -> None:
         """It is over."""
-        slot = self._slots.pop(session, None)
+        slot = self._all.slots.get(session)
         if slot is not None:
-            self._count(slot.address, -1, -slot.size)
+            self._remove(slot)
 
-    def _count(self, address: str, sessions: int, partitions: int) -> None:
-        held = self._of_address.setdefault(address, [0, 0])
-        held[0] += sessions
-        held[1] += partitions
-        if not held[0]:
-            del self._of_address[address]
-        self.partitions += partitions
+    def _add(self, slot: _Slot[Session]) -> None:
+        self._all.add(slot)
+        of_address = self._of_address.get(slot.address)
+        if of_address is None:
+            of_address = self._of_address[slot.address] = _Kept()
+        of_address.add(slot)
+
+    def _remove(self, slot: _Slot[Session]) -> None:
+        self._all.remove(slot)
+        of_address = self._of_address[slot.address]
+        of_address.remove(slot)
+        if not of_address.slots:
+            del self._of_address[slot.address]
 
     def _has_room(self, address: str, size: int) -> bool:
         return (
-            len(self._slots) < self._bounds.slots
+            len(self) < self._bounds.slots
             and self.partitions + size <= self._bounds.partitions
             and self._has_room_of_address(address, 1, size)
         )
 
     def _has_room_of_address(self, address: str, sessions: int, partitions: int) -> bool:
-        held_sessions, held_partitions = self._of_address.get(address, (0, 0))
+        held = self._of_address.get(address)
+        held_sessions, held_partitions = (0, 0) if held is None else (len(held.slots), held.partitions)
         return (
             held_sessions + sessions <= max(self._bounds.slots // 2, 1)
             and held_partitions + partitions <= self._bounds.partitions // 2
         )
 
     def _victim(self, address: str, size: int, now: Instant) -> Session | None:
-        """Kafka's choice: the one used longest ago if that is long ago, else the smallest that may go.
-
-        Of all, or of the newcomer's own address if that has too many.
-        """
-        candidates: Iterable[_Slot[Session]] = self._slots.values()
+        """Of all, or of the newcomer's own address if that has too many."""
+        among = self._all
         if not self._has_room_of_address(address, 1, size):
-            candidates = [slot for slot in candidates if slot.address == address]
-        smallest: _Slot[Session] | None = None
-        for number, slot in enumerate(candidates):
-            if not number and elapsed_ms(slot.used_at, now) > self._bounds.min_eviction_ms:
-                return slot.session
-            if elapsed_ms(slot.since, now) > self._bounds.min_eviction_ms and slot.size < size:
-                smallest = slot if smallest is None or slot.size < smallest.size else smallest
-        return None if smallest is None else smallest.session
+            among = self._of_address.get(address) or _Kept()
+        victim = among.victim(size, now, self._bounds.min_eviction_ms)
+        return None if victim is None else victim.session

@@ -2,9 +2,10 @@
 
 import pytest
 
+from broker.core import fetch_sessions
 from broker.core.fetch_sessions import MOST_EVICTED, FetchSessions, SessionBounds, Turns, next_number
 from muster.kernel.error_codes import ErrorCode
-from muster.kernel.instants import Instant
+from muster.kernel.instants import Instant, elapsed_ms
 
 LONG_MS = SessionBounds().min_eviction_ms + 1
 HERE, THERE = "10.0.0.1", "10.0.0.2"
@@ -104,6 +105,36 @@ def test_who_comes_costs_no_more_looks_than_the_bound() -> None:
         known.enter(f"session {number}", f"10.0.1.{number}", 5, at(0))
     is_kept, gone = known.enter("eve", HERE, 100, at(LONG_MS))
     assert (is_kept, len(gone)) == (False, MOST_EVICTED)
+
+
+@pytest.mark.parametrize("address", [HERE, "10.0.0.3"])
+def test_who_finds_no_slot_looks_at_nobody_who_is_as_large(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    looks: list[Instant] = []
+
+    def noted(since: Instant, until: Instant) -> int:
+        looks.append(since)
+        return elapsed_ms(since, until)
+
+    known = sessions(slots=100)
+    for number in range(50):
+        known.enter(f"here {number}", HERE, 5, at(0))
+        known.enter(f"there {number}", THERE, 5, at(0))
+    for number in range(50):
+        assert known.use(f"here {number}", 5, at(LONG_MS)) and known.use(f"there {number}", 5, at(LONG_MS))
+    monkeypatch.setattr(fetch_sessions, "elapsed_ms", noted)
+    assert known.enter("eve", address, 5, at(LONG_MS)) == (False, [])
+    assert len(looks) == 1
+
+
+def test_a_session_that_grew_or_shrank_is_judged_by_its_size() -> None:
+    known = full()
+    for name, size in (("ann", 100), ("ben", 20), ("cleo", 5), ("dan", 40)):
+        assert known.use(name, size, at(LONG_MS))
+    assert known.enter("eve", "10.0.0.3", 6, at(LONG_MS)) == (True, ["cleo"])
+    assert known.enter("fay", "10.0.0.4", 6, at(LONG_MS)) == (False, [])
+    assert known.partitions == 166
 
 
 def test_who_left_is_not_counted() -> None:
