@@ -1,5 +1,6 @@
 """This room answers ElectLeaders at every door; the controller decides (conformance 208, 209)."""
 
+import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -10,16 +11,22 @@ from kafkaserver.admin.asking import (
     answer_of,
     refusal,
 )
+from kafkaserver.admin.outcomes import Outcome, worded_outcomes
 from kafkaserver.callers import KafkaCaller, caller_of
 from kafkaserver.later import Later
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import RequestHeader, build, encode_reply, part, read_request, response_class
+from muster.kafkawire.api_table import RequestHeader, frame_reply, is_flexible, read_request
+from muster.kafkawire.fields import NO_TAGS, NOT_THROTTLED
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import ElectLeaders
 from muster.messages.link.to_broker import ElectionResult, ElectionResults
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
+
+_ERROR: Final = struct.Struct(">h")
+_ERROR_SINCE: Final = 1
+"""The version that has a place for an error of the whole answer."""
 
 _NOT_AUTHORIZED: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this token may not change this topic")
 
@@ -52,9 +59,7 @@ class ElectionHandlers:
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         else:
             error, results = await self._results(caller, wanted, election == UNCLEAN)
-        shape = response_class(header.api_key, header.api_version)
-        body = build(shape, error_code=error, replica_election_results=_told(shape, results))
-        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+        reply.send(_answered(header, error, results))
 
     async def _results(
         self, caller: KafkaCaller, wanted: tuple[tuple[str, int], ...] | None, unclean: bool
@@ -91,12 +96,19 @@ def _said(result: ElectionResult) -> tuple[ErrorCode, str]:
     return result.error, result.text
 
 
-def _told(shape: Any, results: _Results) -> tuple[Any, ...]:
-    """By topic, as Kafka's answer has them."""
-    by_topic: dict[str, list[Any]] = {}
-    place = part(shape, "PartitionResult")
-    for (topic, number), (error, text) in results.items():
-        one = build(place, partition_id=number, error_code=error, error_message=text or None)
-        by_topic.setdefault(topic, []).append(one)
-    owner = part(shape, "ReplicaElectionResult")
-    return tuple(build(owner, topic=topic, partition_result=tuple(ps)) for topic, ps in by_topic.items())
+def _answered(header: RequestHeader, error: ErrorCode, results: _Results) -> bytes:
+    """The frame, by topic."""
+    by_topic: dict[str, list[Outcome]] = {}
+    for (topic, number), (of_one, text) in results.items():
+        by_topic.setdefault(topic, []).append((number, of_one, text))
+    version = header.api_version
+    flexible = is_flexible(header.api_key, version)
+    body = b"".join(
+        (
+            NOT_THROTTLED,
+            _ERROR.pack(error) if version >= _ERROR_SINCE else b"",
+            worded_outcomes(by_topic.items(), flexible),
+            NO_TAGS if flexible else b"",
+        )
+    )
+    return frame_reply(header.api_key, version, header.correlation_id, body)

@@ -1,6 +1,7 @@
 """This room answers what Kafka's tools ask about reassignments; the controller decides (002 E)."""
 
 import asyncio
+import struct
 from collections.abc import Iterable
 from datetime import timedelta
 from itertools import repeat
@@ -13,11 +14,22 @@ from kafkaserver.admin.asking import (
     answer_of,
     refusal,
 )
+from kafkaserver.admin.outcomes import Outcome, worded_outcomes
 from kafkaserver.callers import VIEW, caller_of
 from kafkaserver.later import Later
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import RequestHeader, build, encode_reply, part, read_request, response_class
+from muster.kafkawire.api_table import (
+    RequestHeader,
+    build,
+    encode_reply,
+    frame_reply,
+    is_flexible,
+    part,
+    read_request,
+    response_class,
+)
 from muster.kafkawire.errors import FrameTooLarge
+from muster.kafkawire.fields import NO_TAGS, NOT_THROTTLED, text
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import AlterReassignments, ListReassignments, WantedReplicas
 from muster.messages.link.to_broker import (
@@ -32,6 +44,10 @@ MOST_PARTITIONS: Final = 10_000
 
 READ_PARTITIONS: Final = 12_500
 """Who names more is not answered one by one: 50,000 refusals held the loop for a third of a second."""
+
+_ERROR: Final = struct.Struct(">h")
+_FACTOR_SINCE: Final = 1
+"""The version that says again whether the replication factor may change."""
 
 
 class ReassignmentHandlers:
@@ -70,25 +86,11 @@ class ReassignmentHandlers:
         results = iter(await self._results(wish))
         await asyncio.sleep(0)
         answers = (next(results) if is_allowed else _NOT_AUTHORIZED for is_allowed in may)
-        shape = response_class(header.api_key, header.api_version)
-        place = part(shape, "ReassignablePartitionResponse")
-        body = build(
-            shape,
-            allow_replication_factor_change=may_change_factor,
-            error_code=ErrorCode.NONE,
-            error_message=None,
-            responses=tuple(
-                build(
-                    part(shape, "ReassignableTopicResponse"),
-                    name=topic.name,
-                    partitions=tuple(
-                        _answer(place, one.partition_index, next(answers)) for one in topic.partitions
-                    ),
-                )
-                for topic in request.topics
-            ),
-        )
-        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+        told = [
+            (topic.name, [_outcome(one.partition_index, next(answers)) for one in topic.partitions])
+            for topic in request.topics
+        ]
+        reply.send(_answered(header, told, may_change_factor=may_change_factor))
 
     async def _results(self, wish: AlterReassignments) -> Iterable[ReassignmentResult]:
         """What the controller says of each, or why it was not asked."""
@@ -161,5 +163,24 @@ _NOT_AUTHORIZED: Final = _refused(
 )
 
 
-def _answer(shape: Any, partition: int, result: ReassignmentResult) -> Any:
-    return build(shape, partition_index=partition, error_code=result.error, error_message=result.text or None)
+def _outcome(partition: int, result: ReassignmentResult) -> Outcome:
+    return partition, result.error, result.text
+
+
+def _answered(
+    header: RequestHeader, told: list[tuple[str, list[Outcome]]], *, may_change_factor: bool
+) -> bytes:
+    """The frame."""
+    version = header.api_version
+    flexible = is_flexible(header.api_key, version)
+    body = b"".join(
+        (
+            NOT_THROTTLED,
+            bytes((may_change_factor,)) if version >= _FACTOR_SINCE else b"",
+            _ERROR.pack(ErrorCode.NONE),
+            text(None, flexible),
+            worded_outcomes(told, flexible),
+            NO_TAGS if flexible else b"",
+        )
+    )
+    return frame_reply(header.api_key, version, header.correlation_id, body)
