@@ -14,6 +14,7 @@ from broker.replicas import DataPlane
 from kafkaserver.admin.log_dirs import (
     DescribedFolder,
     DescribedLog,
+    DescribedLogs,
     answer_alter_log_dirs,
     answer_log_dirs,
     wanted,
@@ -68,9 +69,9 @@ class LogHandlers:
         total, usable = _UNKNOWN, _UNKNOWN
         if caller.is_unbounded:
             total, usable = await asyncio.to_thread(_room, folder)
-        logs: list[DescribedLog] = []
+        logs = DescribedLogs(header.api_version)
         for number, one in enumerate(self._described(asked, caller), 1):
-            logs.append(one)
+            logs.add(one)
             if number % _AT_ONCE == 0:
                 await self._later.turn()
         reply.send(answer_log_dirs(header, DescribedFolder(str(folder), total, usable, logs)))

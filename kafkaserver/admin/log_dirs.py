@@ -5,7 +5,7 @@ A broker has one log directory, so that a log lies where it is wanted or cannot;
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from muster.kafkawire.api_table import ApiKey, RequestHeader, frame_reply, is_flexible
@@ -22,13 +22,42 @@ class DescribedLog(NamedTuple):
     lag: int
 
 
+class DescribedLogs:
+    """Logs by topic, as one answer words them: nothing but bytes is kept until all of them are there.
+
+    Of thirty answers that are made at once half a million objects would be, through which the collector goes
+    again and again.
+    """
+
+    def __init__(self, version: int) -> None:
+        self._flexible = is_flexible(ApiKey.DESCRIBE_LOG_DIRS, version)
+        self._tags = NO_TAGS if self._flexible else b""
+        self._topics: dict[str, bytearray] = {}
+
+    def add(self, log: DescribedLog) -> None:
+        """One more."""
+        places = self._topics.get(log.topic)
+        if places is None:
+            places = self._topics[log.topic] = bytearray()
+        places += _LOG.pack(log.partition, log.size_bytes, log.lag, False) + self._tags
+
+    def worded(self) -> Iterator[bytes | bytearray]:
+        """The array of topics."""
+        size_bytes = _LOG.size + len(self._tags)
+        yield count(len(self._topics), self._flexible)
+        for name, places in self._topics.items():
+            yield text(name, self._flexible) + count(len(places) // size_bytes, self._flexible)
+            yield places
+            yield self._tags
+
+
 class DescribedFolder(NamedTuple):
-    """The log directory of a broker; bytes are -1 if the system does not tell them."""
+    """The log directory of a broker; bytes are -1 if the system does not tell them. Without logs: None."""
 
     path: str
     total_bytes: int
     usable_bytes: int
-    logs: Iterable[DescribedLog]
+    logs: DescribedLogs | None
 
 
 _ERROR_SINCE: Final = 3
@@ -39,7 +68,7 @@ _OUTCOME = struct.Struct(">ih")
 _LOG = struct.Struct(">iqq?")
 _ROOM = struct.Struct(">qq")
 
-NO_FOLDER: Final = DescribedFolder("(a node holds no logs: ask the brokers)", -1, -1, ())
+NO_FOLDER: Final = DescribedFolder("(a node holds no logs: ask the brokers)", -1, -1, None)
 """Of a process that holds no logs: kafka-log-dirs.sh asks all who are listed, and fails if one refuses."""
 
 
@@ -63,7 +92,7 @@ def answer_log_dirs(
     version = header.api_version
     flexible = is_flexible(ApiKey.DESCRIBE_LOG_DIRS, version)
     tags = NO_TAGS if flexible else b""
-    parts = [NOT_THROTTLED]
+    parts: list[bytes | bytearray] = [NOT_THROTTLED]
     if version >= _ERROR_SINCE:
         parts.append(_ERROR.pack(error))
     parts.append(count(0 if folder is None else 1, flexible))
@@ -98,15 +127,9 @@ def answer_alter_log_dirs(
     return frame_reply(header.api_key, header.api_version, header.correlation_id, b"".join(parts))
 
 
-def _worded(folder: DescribedFolder, version: int, flexible: bool) -> Iterator[bytes]:
-    tags = NO_TAGS if flexible else b""
-    topics: dict[str, list[bytes]] = {}
-    for one in folder.logs:
-        place = _LOG.pack(one.partition, one.size_bytes, one.lag, False) + tags
-        topics.setdefault(one.topic, []).append(place)
-    yield _ERROR.pack(ErrorCode.NONE) + text(folder.path, flexible) + count(len(topics), flexible)
-    for name, logs in topics.items():
-        yield b"".join((text(name, flexible), count(len(logs), flexible), *logs, tags))
+def _worded(folder: DescribedFolder, version: int, flexible: bool) -> Iterator[bytes | bytearray]:
+    yield _ERROR.pack(ErrorCode.NONE) + text(folder.path, flexible)
+    yield from (folder.logs or DescribedLogs(version)).worded()
     if version >= _ROOM_SINCE:
         yield _ROOM.pack(folder.total_bytes, folder.usable_bytes)
-    yield tags
+    yield NO_TAGS if flexible else b""
