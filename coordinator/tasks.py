@@ -6,7 +6,7 @@ what it found.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from django.conf import settings
@@ -16,15 +16,20 @@ from controller import catalog
 from controller.catalog import LedPartition
 from coordinator import ends
 from coordinator.core import rebalance
-from coordinator.patterns import matches
+from coordinator.patterns import PatternsTakeTooLong, Search, matches
 from coordinator.store import GroupStore
 from groups.core.requests import PARTITIONS_MAX, Asked, Findings, Found, ResetOffsets, Scope
+from groups.core.state import GroupRows
 from muster.client.broker_questions import EARLIEST, LATEST
 from muster.client.securing import Security
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.topology import Layouts
 from muster.messages.partitions import Partition
 from runtime.ports import Connection
 from runtime.work import WorkRow
+
+FOUND_OUT_S: Final = 0.5
+"""For so long patterns are matched inside a transaction, which lasts at most two seconds."""
 
 WHY_NOT_LET_IN = (
     "Workers prove who they are by SECRET_KEY, which they and all nodes must share, and trust whom"
@@ -36,9 +41,17 @@ def compute_target(connection: Connection, item: WorkRow) -> Callable[[], Any]:
     """Read the group `item.key`; the computation returns its snapshot of members and the target, as JSON."""
     rows, layouts = GroupStore().load(connection, item.key), catalog.layouts(connection)
     if rows.assignor == rebalance.RACK_AWARE:
-        read = rebalance.topics_read(rows, layouts, matches)
-        layouts = catalog.with_racks(connection, {name: layouts[name] for name in read})
-    return lambda: msgspec.to_builtins(rebalance.compute(rows, layouts, matches))
+        layouts = catalog.with_racks(connection, _read_soon(rows, layouts))
+    return lambda: msgspec.to_builtins(rebalance.compute(rows, layouts, matches, Search(layouts)))
+
+
+def _read_soon(rows: GroupRows, layouts: Layouts) -> Layouts:
+    """The topics that members read; all of them if that cannot be found out while a transaction is open."""
+    try:
+        read = rebalance.topics_read(rows, layouts, Search(layouts, FOUND_OUT_S))
+    except PatternsTakeTooLong:
+        return layouts
+    return {name: layouts[name] for name in read}
 
 
 def find_offsets(connection: Connection, item: WorkRow) -> Callable[[], Any]:

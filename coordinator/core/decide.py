@@ -237,6 +237,7 @@ def _awakened(
             connection=connection,
             slot_at=None if connection is None else first_slot(member, len(rows.members), now),
             expelled=member_id in rows.quarantined,
+            subscribed_at=rows.version,
         )
         draft.set_session(member_id, session)
     return draft

@@ -60,7 +60,7 @@ def _delete_offsets(draft: Draft | ClassicDraft, event: OffsetDeletion) -> Delet
     read = _reads(draft)
     if read is None:
         return DeletionAnswer(event.waiter, ErrorCode.NON_EMPTY_GROUP)
-    topics = {one.topic for one in event.partitions}
+    topics = sorted({one.topic for one in event.partitions})
     subscribed = {topic for topic in topics if read(topic)}
     _drop(draft, (one for one in event.partitions if one.topic not in subscribed))
     error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

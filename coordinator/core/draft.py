@@ -95,7 +95,10 @@ class Draft:
         """Something becomes true."""
         if self._changes_members(record):
             # What a handler read before this turn is not what it would read after it.
-            self.members_changed_at = self.key_of_turn.version
+            self.members_changed_at = version = self.key_of_turn.version
+            if isinstance(record, records.MemberChanged):
+                session = self.sessions[record.member_id]
+                self._write_sessions()[record.member_id] = replace(session, subscribed_at=version)
         self.rows.apply(record)
         self.records.append(record)
 

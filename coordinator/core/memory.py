@@ -25,7 +25,8 @@ class Session(Struct, frozen=True, gc=False):
     `ping_number` is the last one sent on this connection. `missed_stops` and `missed_starts` count the
     commands that stayed unanswered since one of their kind was answered: whoever answers StartFetcher and
     never StopFetcher would otherwise fail every rebalance for ever. `armed_at` is the earliest instant for
-    which the timers hold an entry of this member.
+    which the timers hold an entry of this member. `subscribed_at` is the group's version since which it
+    subscribes to what it does.
     """
 
     ends_at: Instant
@@ -41,6 +42,7 @@ class Session(Struct, frozen=True, gc=False):
     missed_starts: int = 0
     expelled: bool = False
     armed_at: Instant | None = None
+    subscribed_at: int = 0
 
 
 class Attempt(Struct, frozen=True):

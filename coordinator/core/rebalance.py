@@ -3,7 +3,8 @@
 A worker runs it on rows that it read; the owner of the group's shard adopts the result in a turn.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from coordinator.core.assignors import redundant
 from coordinator.core.assignors.interface import Question, Shares
@@ -17,6 +18,8 @@ from muster.messages.member import TopicCount
 from muster.messages.partitions import Partition, by_topic
 
 Matches = Callable[[str, str], bool]
+Finds = Callable[[str], Sequence[str]]
+"""The topics that there are and that a pattern matches."""
 Owners = Mapping[Partition, str]
 
 NOBODY = ""
@@ -30,13 +33,42 @@ OTHER_STANDBYS = "the standbys are not the computed ones"
 
 RACK_AWARE, REDUNDANT = "rackaware", "redundant"
 
+MATCHES_MAX: Final = 20_000
+"""Pairs of a pattern and a topic that one turn looks into: some 20 ms. Of others it does not know."""
 
-def compute(rows: GroupRows, layouts: Layouts, matches: Matches) -> Proposal:
+PAIRS_MAX: Final = 5_000_000
+"""Topics for which the patterns of all different lists stand together: a worker holds each of them in a
+hundred bytes."""
+
+
+class TooManyTopics(Exception):
+    """The patterns of a group stand for more topics than a worker can hold."""
+
+
+class Matched:
+    """What patterns match, each pair looked into once, and no more of them than a turn may."""
+
+    def __init__(self, matches: Matches, most: int = MATCHES_MAX) -> None:
+        self._matches = matches
+        self._left = most
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def __call__(self, pattern: str, topic: str) -> bool | None:
+        """None: it is not known."""
+        known = self._known.get((pattern, topic))
+        if known is None and self._left:
+            self._left -= 1
+            known = self._known[pattern, topic] = self._matches(pattern, topic)
+        return known
+
+
+def compute(rows: GroupRows, layouts: Layouts, matches: Matches, finds: Finds | None = None) -> Proposal:
     """Snapshot and moves; needs version, members, ownership, standbys and strategy of `rows`, nothing else.
 
-    Racks are those that the layouts tell.
+    Racks are those that the layouts tell. `finds` is a quicker way to what `matches` says of each. Raises
+    TooManyTopics.
     """
-    question = _question(rows, layouts, matches)
+    question = _question(rows, layouts, finds or _one_by_one(layouts, matches))
     shares = ASSIGNORS.get(rows.assignor, ASSIGNORS[DEFAULT_ASSIGNOR])(question)
     target = {partition: member for member, partitions in shares.items() for partition in partitions}
     standbys = redundant.stand_by(question, shares) if rows.assignor == REDUNDANT else {}
@@ -75,9 +107,10 @@ def reads(member: Member, topic: str, matches: Matches) -> bool:
 
 
 def somebody_reads(members: Iterable[Member], matches: Matches) -> Callable[[str], bool]:
-    """Whether any of them subscribes to a topic; what thousands have alike is looked at once."""
+    """Whether any of them subscribes to a topic, or may; what thousands have alike is looked at once."""
     names, patterns = _interests({id(one.topic_count): one.topic_count for one in members})
-    return lambda topic: topic in names or any(matches(pattern, topic) for pattern in patterns)
+    matched, in_order = Matched(matches), sorted(patterns)
+    return lambda topic: topic in names or any(matched(one, topic) is not False for one in in_order)
 
 
 def why_necessary(stored: Owners, target: Owners) -> str:
@@ -107,16 +140,20 @@ def _interests(subscriptions: Mapping[int, tuple[TopicCount, ...]]) -> tuple[fro
     return frozenset(names), frozenset(patterns)
 
 
-def topics_read(rows: GroupRows, layouts: Layouts, matches: Matches) -> list[TopicName]:
+def topics_read(rows: GroupRows, layouts: Layouts, finds: Finds) -> list[TopicName]:
     """The topics that exist and that any member subscribes to."""
     names, patterns = interests(rows)
-    return [name for name in layouts if name in names or any(matches(pattern, name) for pattern in patterns)]
+    read = set(names).union(*map(finds, patterns))
+    return [name for name in layouts if name in read]
 
 
-def _question(rows: GroupRows, layouts: Layouts, matches: Matches) -> Question:
+def _one_by_one(layouts: Layouts, matches: Matches) -> Finds:
+    return lambda pattern: [name for name in layouts if matches(pattern, name)]
+
+
+def _question(rows: GroupRows, layouts: Layouts, finds: Finds) -> Question:
     known = {str(name): layout for name, layout in layouts.items()}
-    _, patterns = interests(rows)
-    matching = {pattern: [name for name in known if matches(pattern, name)] for pattern in patterns}
+    matching = _matching(_subscriptions(rows).values(), finds)
     threads = {key: _threads(one, known, matching) for key, one in _subscriptions(rows).items()}
     members = {member_id: threads[id(member.topic_count)] for member_id, member in rows.members.items()}
     read = {name for one in threads.values() for name in one}
@@ -131,13 +168,30 @@ def _question(rows: GroupRows, layouts: Layouts, matches: Matches) -> Question:
     )
 
 
+def _matching(subscriptions: Iterable[tuple[TopicCount, ...]], finds: Finds) -> dict[str, Sequence[str]]:
+    """The topics by pattern. Raises TooManyTopics."""
+    matching: dict[str, Sequence[str]] = {}
+    pairs = 0
+    for subscription in subscriptions:
+        for entry in subscription:
+            if not entry.is_pattern:
+                continue
+            found = matching.get(entry.topic)
+            if found is None:
+                found = matching[entry.topic] = finds(entry.topic)
+            pairs += len(found)
+            if pairs > PAIRS_MAX:
+                raise TooManyTopics(f"the patterns of the group stand for more than {PAIRS_MAX} topics")
+    return matching
+
+
 def _subscriptions(rows: GroupRows) -> dict[int, tuple[TopicCount, ...]]:
     """Each list of topics once, by its identity: the store gives those who subscribe alike the same one."""
     return {id(member.topic_count): member.topic_count for member in rows.members.values()}
 
 
 def _threads(
-    subscription: tuple[TopicCount, ...], known: Iterable[str], matching: Mapping[str, list[str]]
+    subscription: tuple[TopicCount, ...], known: Iterable[str], matching: Mapping[str, Sequence[str]]
 ) -> dict[str, int]:
     threads: dict[str, int] = {}
     for entry in subscription:

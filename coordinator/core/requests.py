@@ -9,7 +9,7 @@ from coordinator.core.classic import leaving
 from coordinator.core.classic.draft import ClassicDraft
 from coordinator.core.draft import Draft
 from coordinator.core.native import sessions
-from coordinator.core.rebalance import REDUNDANT, reads
+from coordinator.core.rebalance import REDUNDANT, reads, somebody_reads
 from coordinator.core.resetting import NOTHING
 from groups.core import records
 from groups.core.consumer_protocol import CONSUMER, subscribed_topics
@@ -245,11 +245,9 @@ def _delete_offsets(draft: AnyDraft, wish: DeleteOffsets) -> Plan | Answer:
     if not chosen:
         text = "The group has committed nothing for these partitions."
         return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    owners = draft.owners() if isinstance(draft, Draft) else {}
-    for topic in sorted({one.topic for one in chosen}):
-        if readers := owners.get(topic) or _readers(draft, topic):
-            text = f"{topic} is read by {names(readers)}. Stop them first."
-            return refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, text)
+    topics = sorted({one.topic for one in chosen})
+    if text := _why_read_native(draft, topics) if isinstance(draft, Draft) else _why_read(draft, topics):
+        return refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, text)
     changes = tuple(_change(one, draft.rows.offsets[one], NOTHING) for one in chosen)
 
     def carry_out() -> None:
@@ -295,22 +293,39 @@ def _partition(change: OffsetChange) -> Partition:
     return Partition(change.topic, change.topic_id, change.partition)
 
 
-def _readers(draft: AnyDraft, topic: str) -> list[str]:
-    """Members that read the topic, or may: what a classic member does not say in Kafka's way nobody knows."""
-    if isinstance(draft, Draft):
-        matches = draft.surroundings.matches
-        return [name for name, member in draft.rows.members.items() if reads(member, topic, matches)]
-    known = draft.rows.classic.protocol_type == CONSUMER
-    return [
-        name
-        for name, member in draft.rows.classic.members.items()
-        if not known or any(_may_read(metadata, topic) for _, metadata in member.protocols)
-    ]
+def _why_read_native(draft: Draft, topics: Iterable[str]) -> str:
+    """Who owns one of the topics, or reads it; empty: nobody does."""
+    owners, members, matches = draft.owners(), draft.rows.members, draft.surroundings.matches
+    read = somebody_reads(members.values(), matches)
+    for topic in topics:
+        if topic in owners or read(topic):
+            readers = owners.get(topic) or [
+                name for name, member in members.items() if reads(member, topic, matches)
+            ]
+            if readers:
+                return _is_read(topic, readers)
+            return f"Whose patterns match {topic} is too much to look through at once: name fewer topics."
+    return ""
 
 
-def _may_read(metadata: bytes, topic: str) -> bool:
-    subscribed = subscribed_topics(metadata)
-    return subscribed is None or topic in subscribed
+def _why_read(draft: ClassicDraft, topics: Iterable[str]) -> str:
+    """Who reads one of the topics, or may: what a member does not say in Kafka's way nobody knows."""
+    classic = draft.rows.classic
+    said = {name: [metadata for _, metadata in one.protocols] for name, one in classic.members.items()}
+    if said and classic.protocol_type != CONSUMER:
+        return _is_read(min(topics), said)
+    wanted = {one: subscribed_topics(one) for one in {one for each in said.values() for one in each}}
+    everything = None in wanted.values()
+    read = frozenset[str]().union(*(one for one in wanted.values() if one is not None))
+    for topic in topics:
+        if everything or topic in read:
+            may = {metadata for metadata, one in wanted.items() if one is None or topic in one}
+            return _is_read(topic, (name for name, each in said.items() if not may.isdisjoint(each)))
+    return ""
+
+
+def _is_read(topic: str, readers: Iterable[str]) -> str:
+    return f"{topic} is read by {names(readers)}. Stop them first."
 
 
 def _chosen(committed: Iterable[Partition], scope: Sequence[Scope]) -> list[Partition]:

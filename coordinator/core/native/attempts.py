@@ -8,7 +8,7 @@ from coordinator.core.draft import Draft, third_of
 from coordinator.core.events import ItemFinished
 from coordinator.core.memory import Attempt
 from coordinator.core.proposal import Proposal
-from coordinator.core.rebalance import reads
+from coordinator.core.rebalance import Matched
 from groups.core import records
 from groups.core.subscriptions import Wanted, wanted
 from muster.kernel.instants import Instant, after
@@ -53,8 +53,9 @@ def adopt(draft: Draft, item: ItemFinished) -> None:
         draft.wanted = ""
     if proposal.version < draft.members_changed_at:
         draft.want(MEMBERS_CHANGED)
-    lost, gained = _changes(draft, proposal)
-    standbys = _other_standbys(draft, proposal, lost, gained)
+    subscribes = _Subscriptions(draft, proposal.version)
+    lost, gained = _changes(draft, proposal, subscribes)
+    standbys = _other_standbys(draft, proposal, lost, gained, subscribes)
     if not lost and not gained and not standbys:
         _clear_error(draft)
         return
@@ -144,19 +145,21 @@ def _all_connected(draft: Draft, proposal: Proposal) -> bool:
     return all(session is None or session.connection is not None for session in present)
 
 
-def _changes(draft: Draft, proposal: Proposal) -> tuple[Shares, Shares]:
+def _changes(draft: Draft, proposal: Proposal, subscribes: "_Subscriptions") -> tuple[Shares, Shares]:
     """Who loses what and who gains what; members that keep all they have appear in neither.
 
-    What would go to a member that is gone or no longer subscribes stays where it is, or nobody owns it.
+    What would go to a member that is gone or no longer subscribes stays where it is, or nobody owns it. Where
+    a turn does not know it stays, too: members have changed, so that another handler is asked.
     """
-    subscribes = _Subscriptions(draft)
     lost: dict[str, list[Partition]] = {}
     gained: dict[str, list[Partition]] = {}
     for giver, taker, topics in ((move.giver, move.taker, move.partitions) for move in proposal.moves):
         has = draft.rows.owned_by(giver)
         for topic in topics:
-            finds_taker = bool(taker) and subscribes(taker, topic.topic)
-            if not finds_taker and taker and subscribes(giver, topic.topic):
+            finds_taker = bool(taker) and subscribes.still(taker, topic.topic)
+            if finds_taker is None:
+                continue
+            if not finds_taker and taker and subscribes(giver, topic.topic) is not False:
                 continue
             partitions = list(each_partition((topic,)))
             if finds_taker:
@@ -184,30 +187,43 @@ def _after(draft: Draft, member_id: str, lost: Shares, gained: Shares) -> frozen
 
 
 class _Subscriptions:
-    """Does this member subscribe to this topic now? Each list, and each pair by pattern, is found once."""
+    """Does this member subscribe to this topic now? Each list is found once; None: it is not known."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, seen_at: int) -> None:
+        """`seen_at`: the group's version as the handler read it."""
         self._members = draft.rows.members
-        self._matches = draft.surroundings.matches
+        self._sessions = draft.sessions
+        self._seen_at = seen_at
+        self._matched = Matched(draft.surroundings.matches)
         self._asked: dict[str, Wanted] = {}
-        self._by_pattern: dict[tuple[str, str], bool] = {}
 
-    def __call__(self, member_id: str, topic: str) -> bool:
+    def still(self, member_id: str, topic: str) -> bool | None:
+        """Of one to which the handler gives the topic: it has looked, so that none is matched again who
+        subscribes as it did.
+        """
+        session = self._sessions.get(member_id)
+        is_as_seen = session is not None and session.subscribed_at <= self._seen_at
+        return is_as_seen or self(member_id, topic)
+
+    def __call__(self, member_id: str, topic: str) -> bool | None:
         asked = self._asked.get(member_id)
         if asked is None:
             member = self._members.get(member_id)
             asked = self._asked[member_id] = wanted(member.topic_count if member else ())
-        return topic in asked.threads or (bool(asked.patterns) and self._is_matched(member_id, topic))
+        if topic in asked.threads:
+            return True
+        answer: bool | None = False
+        for entry in asked.patterns:
+            found = self._matched(entry.topic, topic)
+            if found:
+                return True
+            answer = answer if found is False else None
+        return answer
 
-    def _is_matched(self, member_id: str, topic: str) -> bool:
-        known = self._by_pattern.get((member_id, topic))
-        if known is None:
-            known = reads(self._members[member_id], topic, self._matches)
-            self._by_pattern[member_id, topic] = known
-        return known
 
-
-def _other_standbys(draft: Draft, proposal: Proposal, lost: Shares, gained: Shares) -> Shares:
+def _other_standbys(
+    draft: Draft, proposal: Proposal, lost: Shares, gained: Shares, subscribes: _Subscriptions
+) -> Shares:
     """Who is to stand by for something else than now, as far as the proposal still fits.
 
     Nobody stands by for what it owns itself, or reads no longer.
@@ -215,13 +231,13 @@ def _other_standbys(draft: Draft, proposal: Proposal, lost: Shares, gained: Shar
     standbys = draft.rows.standbys
     if not proposal.standbys and not standbys:
         return {}
-    members, subscribes = draft.rows.members, _Subscriptions(draft)
+    members = draft.rows.members
     shares: Shares = dict.fromkeys(standbys, frozenset())
     for share in proposal.standbys:
         member = members.get(share.member_id)
         if member is not None and member.stands_by:
             owns = _after(draft, share.member_id, lost, gained)
-            read = (topic for topic in share.partitions if subscribes(share.member_id, topic.topic))
+            read = (topic for topic in share.partitions if subscribes.still(share.member_id, topic.topic))
             shares[share.member_id] = frozenset(each_partition(read)) - owns
     return {
         member_id: mine

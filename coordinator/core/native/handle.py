@@ -246,6 +246,7 @@ def _connect(draft: Draft, member_id: str, connection: ConnectionId) -> None:
             missed_stops=before.missed_stops if before else 0,
             missed_starts=before.missed_starts if before else 0,
             armed_at=before.armed_at if before else None,
+            subscribed_at=before.subscribed_at if before else draft.key_of_turn.version,
         ),
     )
 

@@ -231,9 +231,9 @@ MUTANTS = (
         "a target is adopted with shares of members that left",
         (
             Patch(
-                attempts._Subscriptions.__call__,
-                "asked = self._asked.get",
-                "return True\n    asked = self._asked.get",
+                attempts._Subscriptions.still,
+                "session = self._sessions.get",
+                "return True\n    session = self._sessions.get",
             ),
         ),
         seeds=(1,),
