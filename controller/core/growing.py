@@ -17,6 +17,7 @@ from controller.core.topics import (
     preferred_leaders,
     put_partitions,
     require_places,
+    want_leaders,
 )
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import CreatePartitions, GrownTopic
@@ -45,9 +46,10 @@ def grow(draft: Draft, link: LinkId, frame: CreatePartitions) -> None:
             put_partitions(draft, topic, topic.partition_count, assignments)
         topic_id = None if frame.validate_only else topic.topic_id
         results.append(TopicResult(name=topic.name, topic_id=topic_id))
-    grown = frozenset(one.topic_id for one in results if one.topic_id is not None)
+    grown = [one.topic_id for one in results if one.topic_id is not None]
+    want_leaders(draft, grown)
     answer = TopicResults(correlation_id=frame.correlation_id, topics=tuple(results))
-    answer_when_led(draft, link, answer, grown, frame.timeout_ms)
+    answer_when_led(draft, link, answer, frozenset(grown), frame.timeout_ms)
 
 
 def _plan(

@@ -179,7 +179,7 @@ def _adopt_what_fits(draft: Draft, adopting: Adopting) -> Adopting | None:
     event = adopting.event
     topic_ids = adopting.left
     if topic_ids is None:
-        topic_ids = [UUID(event.key)] if event.task is Task.TOPIC_CHANGE else draft.topic_ids()
+        topic_ids = _topics_of(draft, event)
     # Ten thousand partitions share a few sets of replicas: what is alike is judged once.
     judged: _Judged = {}
     for number, topic_id in enumerate(topic_ids):
@@ -189,6 +189,17 @@ def _adopt_what_fits(draft: Draft, adopting: Adopting) -> Adopting | None:
         if not draft.choose_all_if_room(topic_id, _choices(draft, adopting, topic_id, judged)):
             return replace(adopting, left=topic_ids[number:])
     return None
+
+
+def _topics_of(draft: Draft, event: ProposalsReady) -> Sequence[UUID]:
+    """Where partitions may be that the task concerns."""
+    match event.task:
+        case Task.TOPIC_CHANGE:
+            return [UUID(event.key)]
+        case Task.CONTROLLER_FAILOVER:
+            return list(dict.fromkeys(row.topic_id for row in draft.leaderless()))
+        case Task.BROKER_CHANGE:
+            return draft.topic_ids()
 
 
 def _choices(

@@ -26,7 +26,7 @@ class Task(StrEnum):
     TOPIC_CHANGE = "on_topic_change"
     """Key: the id of a new topic."""
     CONTROLLER_FAILOVER = "on_controller_failover"
-    """No key: all partitions that never had a leader."""
+    """No key: all partitions that never had a leader; also behind a request for many topics."""
 
 
 class Seats(msgspec.Struct, frozen=True, array_like=True, gc=False):

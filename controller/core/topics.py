@@ -33,6 +33,10 @@ FIRST_NODE_ID: Final = 10_001
 
 METADATA_LOG: Final = "__cluster_metadata"
 
+LED_ONE_BY_ONE_MAX: Final = 10
+"""Of more topics in one request a worker finds the leaders together: an item of work costs some transactions,
+and a thousand of them take half a minute where clients wait for as long."""
+
 NOBODY_IS_LIVE: Final = "no broker is live that is not cordoned"
 """Why there is no place for a replica that could lead."""
 
@@ -84,9 +88,10 @@ def create(draft: Draft, link: LinkId, frame: CreateTopics, fresh: UUID) -> None
                 replication_factor=topic.replication_factor,
             )
         )
-    waiting_for = frozenset(one.topic_id for one in results if one.topic_id is not None)
+    made = [one.topic_id for one in results if one.topic_id is not None]
+    want_leaders(draft, made)
     answer = CreateTopicsAnswer(correlation_id=frame.correlation_id, topics=tuple(results))
-    answer_when_led(draft, link, answer, waiting_for, frame.timeout_ms)
+    answer_when_led(draft, link, answer, frozenset(made), frame.timeout_ms)
 
 
 def answer_when_led(
@@ -215,7 +220,7 @@ def _write(draft: Draft, topic: TopicRow, assignments: list[tuple[int, ...]]) ->
 
 
 def put_partitions(draft: Draft, topic: TopicRow, first: int, assignments: Sequence[tuple[int, ...]]) -> None:
-    """New partitions of a topic, numbered from `first`; a worker proposes who leads them.
+    """New partitions of a topic, numbered from `first`.
 
     Leader epochs go on above those of removed partitions (`epoch_begins_again`).
     """
@@ -226,7 +231,15 @@ def put_partitions(draft: Draft, topic: TopicRow, first: int, assignments: Seque
                 topic.topic_id, number, assigned, NO_LEADER, base, (), draft.version, base_epoch=base
             )
         )
-    draft.other_records.append(WorkOffered(str(Task.TOPIC_CHANGE), str(topic.topic_id), draft.version))
+
+
+def want_leaders(draft: Draft, topic_ids: Sequence[UUID]) -> None:
+    """A worker proposes who leads the new partitions of these topics."""
+    offered = [(Task.TOPIC_CHANGE, str(one)) for one in topic_ids]
+    if len(offered) > LED_ONE_BY_ONE_MAX:
+        # As after a takeover: all partitions that never had a leader.
+        offered = [(Task.CONTROLLER_FAILOVER, "")]
+    draft.other_records += [WorkOffered(str(task), key, draft.version) for task, key in offered]
 
 
 def check_name(name: str) -> None:

@@ -1,20 +1,24 @@
 """This room shows CreateTopics: refusals (conformance 199 to 204), rows, leaders, answer."""
 
+from collections.abc import Iterable
 from uuid import UUID, uuid5
 
 import pytest
 
+from controller.core.draft import Draft
 from controller.core.election import Policy
 from controller.core.events import Heard, LinkClosed, ProposalsReady, TimePassed, TookOver
 from controller.core.proposing import Task, propose
 from controller.core.records import PartitionsCreated, TopicCreated, WorkOffered
 from controller.core.settings import ControllerSettings
+from controller.core.topics import LED_ONE_BY_ONE_MAX
 from controller.core.turn import heard as pinged
 from controller.outcomes import Result
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.brokers import CordonBroker
 from muster.messages.link.condition import Condition, Disk
 from muster.messages.link.from_broker import CreateTopics, NewTopic, UnusableLogs
+from muster.messages.link.rows import PartitionRow
 from muster.messages.link.to_broker import Changes, CreateTopicsAnswer
 from tests.unit.controller_core.stage import FRESH, ORDERS, Cluster, heard, row, said
 from tests.unit.messages.made_rows import seats
@@ -171,6 +175,28 @@ def test_rows_come_first_then_leaders_then_the_answer() -> None:
     assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
     [answer] = [one for one in said(adopted, "link-1a") if isinstance(one, CreateTopicsAnswer)]
     assert (answer.correlation_id, answer.topics[0].topic_id) == (3, CLICKS)
+
+
+def test_the_leaders_of_many_topics_are_found_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster([row(0, (1, 2, 3), 1, (1, 2, 3))])
+    names = [f"clicks-{number}" for number in range(LED_ONE_BY_ONE_MAX + 1)]
+    created = cluster.turn(wanted(*(NewTopic(name=name, partition_count=2) for name in names)))
+    offered = [(one.kind, one.key) for one in created.records if isinstance(one, WorkOffered)]
+    assert offered == [("on_controller_failover", "")]
+
+    looked_at: list[UUID] = []
+    partitions_of_topic = Draft.partitions_of_topic
+
+    def noted(draft: Draft, topic_id: UUID) -> Iterable[PartitionRow]:
+        looked_at.append(topic_id)
+        return partitions_of_topic(draft, topic_id)
+
+    monkeypatch.setattr(Draft, "partitions_of_topic", noted)
+    adopted = cluster.turn(ProposalsReady(1, Task.CONTROLLER_FAILOVER, "", ()))
+    assert ORDERS not in looked_at, "it has had leaders for long"
+    assert all(one.leader != -1 for one in cluster.state.rows.partitions.values())
+    [answer] = [one for one in said(adopted, "link-1a") if isinstance(one, CreateTopicsAnswer)]
+    assert [one.name for one in answer.topics] == names
 
 
 def test_the_answer_leaves_at_the_timeout_of_the_request_if_nobody_leads_by_then() -> None:
