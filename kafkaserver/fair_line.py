@@ -28,6 +28,9 @@ class FairLine(Generic[One]):
     def __bool__(self) -> bool:
         return self._waiting > 0
 
+    def __len__(self) -> int:
+        return self._waiting
+
     def wait(self, one: One, whose: Hashable) -> None:
         """Stand in line for `whose`; who does so already keeps its place."""
         crowd = self._crowds.get(whose)

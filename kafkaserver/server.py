@@ -124,7 +124,8 @@ class KafkaServer:
         Until `accept` clients are refused at once, so that they ask another broker. Raises OSError.
         """
         self.loop = asyncio.get_running_loop()
-        self.turns = Turns(self.loop, Connection.take_turn, attrgetter("whose"))
+        whose, look = attrgetter("whose"), (Connection.stop_reading, Connection.look_again)
+        self.turns = Turns(self.loop, Connection.take_turn, whose, look=look)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:

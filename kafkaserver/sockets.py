@@ -82,10 +82,9 @@ class Connection:
         self._replies: deque[Reply] = deque()
         self._outbox = Outbox()
         self._parked_elements = 0
-        self._in_read_event = False
         self._mute: tuple[float, asyncio.Handle] | None = None
         """Until when, by the loop's clock, its client has to wait; nothing that it sends is heard."""
-        self._paused = self._writing = self.is_closed = False
+        self._paused = self._writing = self._in_read_event = self.is_closed = False
         self.was_active = True
 
     # -- bytes in
@@ -106,6 +105,11 @@ class Connection:
             self._resume()
         else:
             self.read_if_it_may()
+
+    def look_again(self) -> None:
+        """Its turn has come: until then the loop did not tell of it, for very many waited."""
+        if not (self.is_closed or self._paused or self._starved_of_bytes or self._server.is_draining):
+            self._server.loop.add_reader(self._socket, self.on_readable)
 
     def read_if_it_may(self) -> None:
         """As `on_readable`, of which the loop told nothing; by now it may be closed, or wait."""

@@ -16,6 +16,11 @@ One = TypeVar("One")
 ROUND_S: Final = 0.05
 """For so long the connections of a door are served in one round of the loop; the last of them to its end."""
 
+LOOKED_AT_MAX: Final = 768
+"""Of so many that wait the loop goes on to be told that there is something to be read. The system tells of
+a thousand at a time, and while it tells of as many libuv asks again, up to 48 times, before it goes on.
+"""
+
 
 class Turns(Generic[One]):
     """Who of a door is served in this round of the loop, and who waits for the next ones, in which order."""
@@ -26,10 +31,14 @@ class Turns(Generic[One]):
         serve: Callable[[One], None],
         whose: Callable[[One], Hashable],
         round_s: float = ROUND_S,
+        look: tuple[Callable[[One], None], Callable[[One], None]] | None = None,
     ) -> None:
         """`serve` is called when the turn of one that waited has come; it may be gone by then. Those of one
-        `whose` share the turns of one.
+        `whose` share the turns of one. `look`: where very many wait, one is looked away from by the first of
+        these, and is looked at again by the second before it is served.
         """
+        self._look = look
+        self._unseen: set[One] = set()
         self._loop = loop
         self._serve = serve
         self._whose = whose
@@ -55,6 +64,9 @@ class Turns(Generic[One]):
         if not self._waiting and not self._is_serving:
             self._loop.call_soon(self._serve_those_who_wait)
         self._waiting.wait(one, self._whose(one))
+        if self._look is not None and len(self._waiting) > LOOKED_AT_MAX and one not in self._unseen:
+            self._unseen.add(one)
+            self._look[0](one)
 
     def _serve_those_who_wait(self) -> None:
         """In the next round, before whatever can be read in that."""
@@ -62,10 +74,17 @@ class Turns(Generic[One]):
         self._is_serving = True
         try:
             while self._waiting:
-                self._waiting.serve_next(self._serve)
+                self._waiting.serve_next(self._serve_one)
                 if self._loop.time() >= ends_at:
                     break
         finally:
             self._ends_at, self._is_serving = ends_at, False
             if self._waiting:
                 self._loop.call_soon(self._serve_those_who_wait)
+
+    def _serve_one(self, one: One) -> None:
+        if one in self._unseen:
+            self._unseen.discard(one)
+            assert self._look is not None
+            self._look[1](one)
+        self._serve(one)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from kafkaserver import turns
 from kafkaserver.callers import KafkaCaller
 from kafkaserver.limits import ServerLimits
 from kafkaserver.replies import Reply
@@ -38,7 +39,8 @@ class Rounds:
 
 def of_no_time(server: KafkaServer) -> None:
     """Whoever is served uses the round up."""
-    server.turns = Turns(server.loop, Connection.take_turn, lambda connection: connection.whose, 0.0)
+    look = Connection.stop_reading, Connection.look_again
+    server.turns = Turns(server.loop, Connection.take_turn, lambda one: one.whose, 0.0, look)
 
 
 def of_one(_one: str) -> str:
@@ -66,6 +68,42 @@ async def test_each_waits_for_its_round_and_none_is_forgotten(body: bytes) -> No
             assert client.recv(8) == answer(number)
             client.close()
     assert max(served_in.count(one) for one in served_in) <= 2
+
+
+@pytest.mark.parametrize("body", [b"", b"x" * 5_000], ids=["short", "long"])
+async def test_the_loop_is_not_told_of_those_who_wait_behind_many(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    """Of more than a thousand that could be read libuv told 48 times before the loop went round."""
+    monkeypatch.setattr(turns, "LOOKED_AT_MAX", 3)
+    told: Counter[Connection] = Counter()
+    served_of: Counter[int] = Counter()
+    has = Turns.has
+
+    def noted(these: Turns[Connection], one: Connection) -> bool:
+        told[one] += 1
+        return has(these, one)
+
+    def handle(header: RequestHeader, _frame: memoryview, reply: Reply) -> None:
+        served_of[header.correlation_id] += 1
+        reply.send(answer(header.correlation_id))
+
+    async with served(handle) as (server, port):
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(MANY)]
+        await until(lambda: server.connection_count == MANY)
+        of_no_time(server)
+        monkeypatch.setattr(Turns, "has", noted)
+        for number, client in enumerate(clients):
+            client.sendall(request(number, body))
+        await until(lambda: served_of.total() == MANY)
+        assert sorted(told.values())[-5] <= 3, "once when it came, and once or twice when it was served"
+        for number, client in enumerate(clients):
+            assert client.recv(8) == answer(number)
+            client.sendall(request(number))
+        await until(lambda: served_of.total() == 2 * MANY)
+        for client in clients:
+            client.close()
+        await until(lambda: server.connection_count == 0)
 
 
 async def test_whoever_takes_its_answers_slowly_waits_for_its_round_too() -> None:
