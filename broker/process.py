@@ -198,7 +198,7 @@ class BrokerProcess:
 
     def _duties(self) -> Iterable[Coroutine[Any, Any, None]]:
         settings = self._settings
-        yield _every(settings.replica_lag_time_max_ms / 2000, self._propose_everywhere)
+        yield _after_each(settings.replica_lag_time_max_ms / 2000, self._look_at_followers)
         yield _after_each(settings.high_watermark_checkpoint_interval_ms / 1000, self._checkpoint)
         yield _after_each(RETENTION_INTERVAL_S, self._plane.upkeep.apply_retention)
         yield _every(WATCH_INTERVAL_S, lambda: self._guard.watch(clock_ms(), self._clients.server))
@@ -407,6 +407,9 @@ class BrokerProcess:
 
     def _propose_everywhere(self) -> None:
         self._send_proposals(self._plane.proposals(link_ready=self._may_propose))
+
+    async def _look_at_followers(self) -> None:
+        await self._plane.upkeep.propose(lambda: self._may_propose, self._send_proposals)
 
     def _send_proposals(self, proposals: list[IsrProposal]) -> None:
         for at in range(0, len(proposals), MAX_ROWS_PER_FRAME):
