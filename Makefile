@@ -15,6 +15,7 @@ SPEED ?= 8
 FLIGHTS ?= 0
 EXIT ?=
 SEEDS ?= 300
+WORLDS ?= groups log admin
 FRAMES ?= 100000
 MINUTES ?= 10
 ROUNDS ?= 1
@@ -99,8 +100,8 @@ bench: setup jars  ## measure beside Apache Kafka in the same run, with BESIDE=F
 sim: setup  ## more seeds of the simulation (SEEDS=300)
 	$(PY) -m tests.simulation.run --seeds $(SEEDS)
 
-beside: setup built-clients  ## walk groups at random at Muster and at Apache Kafka, which must answer alike (SEEDS=300)
-	$(PY) -m tests.beside_kafka.run --seeds $(SEEDS)
+beside: setup built-clients  ## walk at random at Muster and at Apache Kafka, which must answer alike (WORLDS='groups log admin' SEEDS=300)
+	$(PY) -m tests.beside_kafka.run $(WORLDS) --seeds $(SEEDS)
 
 fuzz: setup  ## throw spoilt frames at every door (FRAMES=100000 SEED=0)
 	$(PY) -m tests.fuzz.run --frames $(FRAMES) --seed $(SEED)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from muster.kafkawire.api_table import ApiKey, build, request_class
 from tests.benchmarks.raw_kafka_member import COMES_SOON
@@ -110,14 +110,25 @@ def plain(value: Any) -> Any:
     return value
 
 
-def differences(ours: Any, theirs: Any, where: str = "") -> list[str]:
-    """What is not the same, a line each."""
+class Difference(NamedTuple):
+    """One value of an answer that is not the same at both; `where` begins at the whole."""
+
+    where: str
+    ours: Any
+    theirs: Any
+
+    def __str__(self) -> str:
+        return f"{self.where}: Muster {self.ours!r}, Kafka {self.theirs!r}"
+
+
+def differences(ours: Any, theirs: Any, where: str = "") -> list[Difference]:
+    """What is not the same."""
     if isinstance(ours, dict) and isinstance(theirs, dict) and ours.keys() == theirs.keys():
-        return [line for name in ours for line in differences(ours[name], theirs[name], f"{where}.{name}")]
+        return [one for name in ours for one in differences(ours[name], theirs[name], f"{where}.{name}")]
     if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         pairs = enumerate(zip(ours, theirs, strict=True))
         return [line for at, (one, other) in pairs for line in differences(one, other, f"{where}[{at}]")]
-    return [] if ours == theirs else [f"{where}: Muster {ours!r}, Kafka {theirs!r}"]
+    return [] if ours == theirs else [Difference(where, ours, theirs)]
 
 
 def settle(doors: Sequence[Door], waiting: Callable[[], Sequence[tuple[Question, Question]]]) -> None:

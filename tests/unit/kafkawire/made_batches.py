@@ -17,10 +17,11 @@ def made_batch(
     timestamp_ms: int = 1_000,
     headers: Sequence[tuple[str, bytes | None]] = (),
     is_transactional: bool = False,
+    is_keyed: bool = True,
 ) -> bytearray:
     """A batch as a producer sends it; `producer` is (id, epoch, base sequence).
 
-    The timestamp rises by one with each record; the key of value n is b"k<n>".
+    The timestamp rises by one with each record; the key of value n is b"k<n>", or there are none.
     """
     producer_id, epoch, sequence = producer
     builder = DefaultRecordBatchBuilder(
@@ -33,7 +34,7 @@ def made_batch(
         batch_size=16 * 1024 * 1024,
     )
     for index, value in enumerate(values):
-        key = b"k%d" % index
+        key = b"k%d" % index if is_keyed else None
         builder.append(index, timestamp_ms + index, key, value, list(headers))
     return bytearray(builder.build())
 

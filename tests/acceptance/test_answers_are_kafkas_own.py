@@ -1,4 +1,4 @@
-"""A classic group, walked at random at Muster and at Apache Kafka in step: both answer alike."""
+"""Groups, logs and operators, walked at random at Muster and at Apache Kafka in step: both answer alike."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,9 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(bool(missing("java")), reason=missing("java")),
 ]
-SEEDS, STEPS = range(3), 40
+STEPS = 40
+WALKS = [("groups", 0), ("groups", 1), ("groups", 2), *(("log", seed) for seed in range(8)),
+         *(("admin", seed) for seed in range(8))]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +24,9 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]
         yield told
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_every_answer_is_kafkas_own(begin: tuple[str, str], seed: int) -> None:
-    walk, found = walked(begin, seed, STEPS)
+@pytest.mark.parametrize(("world", "seed"), WALKS)
+def test_every_answer_is_kafkas_own(begin: tuple[str, str], world: str, seed: int) -> None:
+    walk, found = walked(begin, seed, STEPS, world)
 
     assert not found, "\n    ".join(("", *found, *map(str, walk.steps)))
     assert sum(step.heard is not None for step in walk.steps) > STEPS // 2
