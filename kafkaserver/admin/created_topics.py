@@ -13,7 +13,9 @@ from muster.kafkawire.api_table import (
     response_class,
 )
 from muster.kafkawire.numbers import uvarint
+from muster.kernel import topic_configs
 from muster.kernel.config_descriptions import of_topic
+from muster.kernel.config_kinds import BadConfig
 from muster.kernel.config_levels import Levels
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.to_broker import CreatedTopic
@@ -58,7 +60,7 @@ class CreatedTopics:
 
     def _configs(self, configs: Mapping[str, str | None]) -> bytes:
         """What stands behind the counts of a topic that sets these."""
-        own = {key: value for key, value in configs.items() if value is not None}
+        own = {key: _stored(key, value) for key, value in configs.items() if value is not None}
         alike = frozenset(own.items())
         if alike not in self._encoded:
             entry = part(response_class(ApiKey.CREATE_TOPICS, self._version), "CreatableTopicConfigs")
@@ -91,3 +93,11 @@ class CreatedTopics:
                 configs=configs,
             )
         )
+
+
+def _stored(key: str, text: str) -> str:
+    """`text` as the controller has stored it; one of another release may take what this one does not know."""
+    try:
+        return topic_configs.checked(key, text)
+    except BadConfig:
+        return text

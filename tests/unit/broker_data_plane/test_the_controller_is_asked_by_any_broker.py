@@ -107,7 +107,8 @@ async def test_all_configs_of_a_new_topic_are_told_with_their_sources(tmp_path: 
         one.controller.created = (made, CreatedTopic(name="clicks", topic_id=UUID(int=2)))
         request = _create(version, "orders", "clicks")
         shape = request_class(ApiKey.CREATE_TOPICS, version)
-        config = part(shape, "CreatableTopicConfig")(name="retention.ms", value="1000")
+        # It is stored without the spaces, as Kafka reads it, and told so.
+        config = part(shape, "CreatableTopicConfig")(name="retention.ms", value=" 1000 ")
         with_config = replace(request.topics[0], configs=(config,))
         body = await ann.ask(
             ApiKey.CREATE_TOPICS, version, replace(request, topics=(with_config, request.topics[1]))
