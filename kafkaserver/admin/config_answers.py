@@ -20,6 +20,7 @@ from muster.kafkawire.api_table import (
 from muster.kafkawire.fields import NOT_THROTTLED
 from muster.kafkawire.numbers import uvarint
 from muster.kernel.config_descriptions import Description
+from muster.kernel.config_levels import Effective, Source
 from muster.kernel.error_codes import ErrorCode
 
 MOST_ANSWER_BYTES: Final = 32 * 1024 * 1024
@@ -94,7 +95,10 @@ class DescribedConfigs:
 
     def _entry(self, one: Description) -> Any:
         synonym = part(self._shape, "DescribeConfigsSynonym")
-        said = one.said if self._with_synonyms else ()
+        said: Iterable[Effective] = one.said if self._with_synonyms else ()
+        if not one.known.broker_name:
+            # Only topics have it: no other name states its default.
+            said = (by for by in said if by.source is not Source.DEFAULT)
         return build(
             part(self._shape, "DescribeConfigsResourceResult"),
             name=one.name,

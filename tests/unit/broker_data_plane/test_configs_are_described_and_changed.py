@@ -96,6 +96,9 @@ async def test_a_topic_is_told_what_holds_and_where_it_comes_from(tmp_path: Path
             ("retention.ms", "1000", SET_FOR_TOPIC),
             ("log.retention.ms", "604800000", DEFAULT),
         ]
+        assert entry(result, "leader.replication.throttled.replicas").synonyms == (), (
+            "brokers have none of it"
+        )
         assert not any(each.read_only or each.is_sensitive for each in result.configs)
         if version >= 3:
             assert entry(result, "retention.ms").config_type == 5
