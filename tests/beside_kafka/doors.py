@@ -43,6 +43,12 @@ class Door:
         self._selector.register(connection.peer, selectors.EVENT_READ, connection)
         return connection.ask(key, version, body)
 
+    def tell(self, key: ApiKey, version: int, body: Any) -> None:
+        """Say what nobody answers, on the connection on which the next question is asked."""
+        connection = self._idle.pop() if self._idle else _Connection(self._address)
+        connection.tell(key, version, body)
+        self._idle.append(connection)
+
     def hear(self, within_s: float) -> None:
         """Take what comes in this time."""
         for ready, _ in self._selector.select(within_s):
@@ -83,6 +89,9 @@ class _Connection:
         self._question = Question()
         self.peer.sendall(self._wire.request(key, version, body)[1])
         return self._question
+
+    def tell(self, key: ApiKey, version: int, body: Any) -> None:
+        self.peer.sendall(self._wire.request(key, version, body, expects_reply=False)[1])
 
     def hear(self) -> bool:
         """Whether the answer is there."""

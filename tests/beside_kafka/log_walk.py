@@ -8,11 +8,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from muster.kafkawire.api_table import ApiKey
+from muster.kafkawire.api_table import ApiKey, request_class
 from tests.beside_kafka.doors import HUNG_UP, Door
-from tests.beside_kafka.lockstep import Parted, Values, stripped
+from tests.beside_kafka.lockstep import Parted, Values, shaped, stripped
 from tests.beside_kafka.log_batches import told_of
-from tests.beside_kafka.producers_walk import DAY_MS, LARGEST_SEQUENCE, PARTITIONS, TEN_SECONDS, ProducersWalk
+from tests.beside_kafka.producers_walk import (
+    DAY_MS,
+    LARGEST_SEQUENCE,
+    NOBODY,
+    PARTITIONS,
+    STORED_BY_KAFKA,
+    TEN_SECONDS,
+    ProducersWalk,
+)
 
 
 @dataclass
@@ -39,7 +47,7 @@ class LogWalk(ProducersWalk):
         asks = (
             (self._produce, 40), (self._fetch, 18), (self._fetch_in_session, 14), (self._offsets, 16),
             (self._delete, 5), (self._init_producer, 6), (self._epoch_end, 4), (self._describe_producers, 4),
-            (self._change, 5),
+            (self._change, 5), (self._produce_unanswered, 4),
         )  # fmt: skip
         try:
             for _ in range(steps):
@@ -100,7 +108,11 @@ class LogWalk(ProducersWalk):
                      "topic_id": self._topic_ids[door if named else 1 - door]}  # fmt: skip
             return self._fetch_values(version, [topic], (), whole, level, least, (0, -1))
 
-        about = {"recompressed": self._recompressed, "several": len(numbers) > 1, "lied": self._lied}
+        about = {
+            "recompressed": self._recompressed,
+            "several": len(numbers) > 1 and whole < 1_000,
+            "lied": self._lied,
+        }
         found, _, _ = self.ask(ApiKey.FETCH, version, values, self._fetched, about=about)
         return found
 
@@ -158,7 +170,7 @@ class LogWalk(ProducersWalk):
                 stated = (stated[0] ^ 0x5555, stated[1])
             return self._fetch_values(version, topics, forgotten, 1 << 22, 0, 0, stated)
 
-        about = {"recompressed": self._recompressed, "several": True, "lied": self._lied}
+        about = {"recompressed": self._recompressed, "several": False, "lied": self._lied}
         found, ours, theirs = self.ask(
             ApiKey.FETCH, version, values, self._fetched, about=about, doors=self.readers
         )
@@ -204,6 +216,33 @@ class LogWalk(ProducersWalk):
 
         about = {"time_ms": time_ms, "lied": self._lied, "deleted": number in self._deleted}
         found, _, _ = self.ask(ApiKey.LIST_OFFSETS, version, values, told, about=about)
+        return found
+
+    def _produce_unanswered(self) -> list[str]:
+        """acks=0: both stored it, or both hang up."""
+        version, number, batch = self.version(ApiKey.PRODUCE), self.pick(0, 0, 1, 9), self._batch()
+        data = [{"name": self.topic, "partition_data": [{"index": number, "records": batch.made(NOBODY)}]}]
+        said = {"transactional_id": None, "acks": 0, "timeout": TEN_SECONDS, "topic_data": data}
+        told_it = shaped(request_class(ApiKey.PRODUCE, version), said)
+        for door in self.doors:
+            door.tell(ApiKey.PRODUCE, version, told_it)
+        parts = [self._of_offsets(number, -1)]
+        values = {
+            "replica_id": -1,
+            "isolation_level": 0,
+            "topics": [{"name": self.topic, "partitions": parts}],
+        }
+        about = {"batch": batch, "spoilt": batch.spoilt, "unanswered": True}
+        found, ours, _ = self.ask(
+            ApiKey.LIST_OFFSETS, 3, values, lambda _, answer: stripped(answer), about=about
+        )
+        self.steps[-1].text += f" behind PRODUCE {version} {batch} without acks {self._configs}"
+        if found and batch.spoilt in STORED_BY_KAFKA:
+            raise Parted
+        if not found and HUNG_UP not in ours:
+            (told,) = ours["topics"][0]["partitions"]
+            if not told["error_code"]:
+                self._ends[number] = told["offset"]
         return found
 
     def _delete(self) -> list[str]:

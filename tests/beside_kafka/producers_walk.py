@@ -16,9 +16,15 @@ TEN_SECONDS: Final = timedelta(seconds=10)
 DAY_MS: Final = 86_400_000
 WRAP: Final = 2**31
 LARGEST_SEQUENCE: Final = WRAP - 1
+NOBODY: Final = (-1, -1, -1)
+"""Id, epoch and sequence of who is not idempotent."""
 TOPIC: Final = 2
 """The kind of resource."""
 PARTITIONS: Final = 2
+"""So many are read."""
+ASIDE: Final = 2
+"""The partition behind them, for what one of both stores, as is known."""
+STORED_BY_KAFKA: Final = ("bytes behind it", "append time", "a record too many")
 CONFIGS: Final = {
     "max.message.bytes": ("300", "1000", "5000", None),
     "message.timestamp.type": ("LogAppendTime", "CreateTime", None),
@@ -60,7 +66,7 @@ class ProducersWalk(Lockstep):
 
     def _begin(self) -> None:
         """Create the topic, and return when both serve it."""
-        created = {"name": self.topic, "num_partitions": PARTITIONS, "replication_factor": 1}
+        created = {"name": self.topic, "num_partitions": PARTITIONS + 1, "replication_factor": 1}
         # When records are compacted or expire, and where segments end, is each system's own.
         lasting = {"min.compaction.lag.ms": DAY_MS, "segment.ms": 10**6 * DAY_MS, "retention.ms": -1}
         configs = [{"name": name, "value": str(value)} for name, value in lasting.items()]
@@ -79,7 +85,7 @@ class ProducersWalk(Lockstep):
             ]
             parts = [part for one in described for part in one["partitions"]]
             if (
-                len(parts) == 2 * PARTITIONS
+                len(parts) == 2 * (PARTITIONS + 1)
                 and all(part["leader_id"] >= 0 for part in parts)
                 and self._is_served()
             ):
@@ -89,7 +95,7 @@ class ProducersWalk(Lockstep):
         self._leader_epochs = ours["partitions"][0]["leader_epoch"], theirs["partitions"][0]["leader_epoch"]
 
     def _is_served(self) -> bool:
-        parts = [self._of_offsets(number, -1) for number in range(PARTITIONS)]
+        parts = [self._of_offsets(number, -1) for number in range(PARTITIONS + 1)]
         values = {
             "replica_id": -1,
             "isolation_level": 0,
@@ -160,14 +166,16 @@ class ProducersWalk(Lockstep):
         topic = self.topic if self.chance(0.98) else "no-such-topic"
         batch = self._batch()
         producer = self.pick(*self._producers) if self._producers and self.chance(0.7) else None
-        sequence = min(self._sequence(producer, number, batch), LARGEST_SEQUENCE) if producer else -1
         by = self.pick(1, -1, 2) if producer and self.chance(0.1) else 0
-        acks = self.pick(1, -1, -1, -1) if self.chance(0.97) else self.pick(2, -2)
         transactional = None if self.chance(0.98) else "a transaction"
+        if transactional or batch.spoilt in STORED_BY_KAFKA or (producer and producer.epochs[0] + by < 0):
+            number = ASIDE
+        sequence = min(self._sequence(producer, number, batch), LARGEST_SEQUENCE) if producer else -1
+        acks = self.pick(1, -1, -1, -1) if self.chance(0.97) else self.pick(2, -2)
         self._lied = self._lied or batch.spoilt in ("another largest time", "delete horizon")
 
         def values(door: int) -> Values:
-            who = (producer.ids[door], producer.epochs[door] + by, sequence) if producer else (-1, -1, -1)
+            who = (producer.ids[door], producer.epochs[door] + by, sequence) if producer else NOBODY
             part = {"index": number, "records": batch.made(who)}
             data = [{"name": topic, "partition_data": [part]}]
             return {
@@ -189,7 +197,7 @@ class ProducersWalk(Lockstep):
             "spoilt": batch.spoilt, "codec": batch.codec, "configs": dict(self._configs),
             "transactional": transactional,
             "is_idempotent": producer is not None, "by": by, "sequence": sequence, "acks": acks,
-            "is_there": topic == self.topic and number < PARTITIONS, "now_ms": self.now_ms,
+            "is_there": topic == self.topic and number <= PARTITIONS, "now_ms": self.now_ms,
             "epoch": producer.epochs[0] + by if producer else -1, "batch": batch,
         }  # fmt: skip
         found, ours, theirs = self._told_again(version, values, told, about)
@@ -210,7 +218,7 @@ class ProducersWalk(Lockstep):
             # What stands behind a refused batch on its connection is refused as well.
             for door in self.doors:
                 door.close()
-            if heard[0]["error_code"] and heard[1]["error_code"]:
+            if number == ASIDE or (heard[0]["error_code"] and heard[1]["error_code"]):
                 return []
             raise Parted
         many = batch.records * (2 if batch.spoilt == "two" else 1)
@@ -220,6 +228,8 @@ class ProducersWalk(Lockstep):
                 producer.next.clear()
             if sequence >= 0:
                 producer.next[number] = (sequence + many) % WRAP
+        if number == ASIDE:
+            return []
         self._ends[number] = max(self._ends[number], heard[0]["base_offset"] + many)
         return []
 

@@ -79,9 +79,13 @@ def _of_operators(opened: Opened, begin: Begin, seed: int) -> AdminWalk:
         one for one in (f"{prefix}{number}" for number in range(12)) if coordinator(doors[0], one) == node
     ]
     coordinators = _coordinators(opened, doors, first)
+    at_a_node = bool(seed % 2)
+    if at_a_node:
+        doors = opened.enter_context(contextlib.closing(Door(node))), doors[1]
     return AdminWalk(
-        doors, random.Random(seed), prefix=prefix, coordinators=coordinators, groups=tuple(groups[:3])
-    )
+        doors, random.Random(seed), prefix=prefix, coordinators=coordinators, groups=tuple(groups[:3]),
+        at_a_node=at_a_node,
+    )  # fmt: skip
 
 
 WORLDS: Final[Mapping[str, Callable[[Opened, Begin, int], Any]]] = MappingProxyType(

@@ -36,6 +36,8 @@ class TopicsWalk(Lockstep):
     """Some topics and what belongs to them; `prefix` begins each name of this walk."""
 
     prefix: str = field(kw_only=True)
+    at_a_node: bool = field(kw_only=True, default=False)
+    """Muster's door is a node's: it has no logs."""
     known: tuple[Known, ...] = KNOWN_OF_ADMIN
     brokers: tuple[int, int] = (1, 1)
     names: list[str] = field(default_factory=list)
@@ -67,13 +69,13 @@ class TopicsWalk(Lockstep):
 
     def asks(self) -> Asks:
         """What may be asked, and how often."""
+        of_logs = (
+            (self._log_dirs, 3), (self._move_logs, 2), (self._producers, 2), (self._delete_records, 3),
+        )  # fmt: skip
         return (
             (self._create, 14), (self._delete, 5), (self._grow, 8), (self._metadata, 8), (self._reassign, 6),
-            (self._reassignments, 3), (self._elect, 5), (self._log_dirs, 3), (self._move_logs, 2),
-            (self._cluster, 2),
-            (self._producers, 2), (self._features, 2), (self._acls, 3), (self._scram, 1),
-            (self._unregister, 1),
-            (self._delete_records, 3),
+            (self._reassignments, 3), (self._elect, 5), (self._cluster, 2), (self._features, 2),
+            (self._acls, 3), (self._scram, 1), (self._unregister, 1), *(() if self.at_a_node else of_logs),
         )  # fmt: skip
 
     # -- what both share
