@@ -100,8 +100,8 @@ bench: setup jars  ## measure beside Apache Kafka in the same run, with BESIDE=F
 sim: setup  ## more seeds of the simulation (SEEDS=300)
 	$(PY) -m tests.simulation.run --seeds $(SEEDS)
 
-beside: setup built-clients  ## walk at random at Muster and at Apache Kafka, which must answer alike (WORLDS='groups log admin' SEEDS=300)
-	$(PY) -m tests.beside_kafka.run $(WORLDS) --seeds $(SEEDS)
+beside: setup built-clients  ## walk at random at Muster and at Apache Kafka, which must answer alike (WORLDS='groups log admin' SEEDS=300 BROKERS=3)
+	$(PY) -m tests.beside_kafka.run $(WORLDS) --seeds $(SEEDS) --brokers $(BROKERS)
 
 fuzz: setup  ## throw spoilt frames at every door (FRAMES=100000 SEED=0)
 	$(PY) -m tests.fuzz.run --frames $(FRAMES) --seed $(SEED)

@@ -77,7 +77,12 @@ class ConfigsWalk(TopicsWalk):
             resources = [resource]
             return {"resources": resources, "validate_only": validates}
 
-        about = {"kind": kind, "wanted": wanted, "name": name, "several": name not in self.partitions}
+        about = {
+            "kind": kind,
+            "wanted": wanted,
+            "name": name,
+            "several": name not in self.partitions or len(wanted) > 1,
+        }
         found = self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, values, self._of_resources, about=about)[
             0
         ]
@@ -104,7 +109,12 @@ class ConfigsWalk(TopicsWalk):
             resource = {"resource_type": kind, "resource_name": self._named(door, name), "configs": wanted}
             return {"resources": [resource], "validate_only": validates}
 
-        about = {"kind": kind, "wanted": wanted, "name": name, "several": name not in self.partitions}
+        about = {
+            "kind": kind,
+            "wanted": wanted,
+            "name": name,
+            "several": name not in self.partitions or len(wanted) > 1,
+        }
         found = self.ask(ApiKey.ALTER_CONFIGS, version, values, self._of_resources, about=about)[0]
         return found or self._told_alike(kind, name)
 

@@ -24,6 +24,8 @@ PARTITIONS: Final = 2
 """So many are read."""
 ASIDE: Final = 2
 """The partition behind them, for what one of both stores, as is known."""
+ASKED: Final = 1
+"""The broker at whose door the walk asks."""
 STORED_BY_KAFKA: Final = ("bytes behind it", "append time", "a record too many")
 CONFIGS: Final = {
     "max.message.bytes": ("300", "1000", "5000", None),
@@ -66,12 +68,13 @@ class ProducersWalk(Lockstep):
 
     def _begin(self) -> None:
         """Create the topic, and return when both serve it."""
-        created = {"name": self.topic, "num_partitions": PARTITIONS + 1, "replication_factor": 1}
+        created = {"name": self.topic, "num_partitions": -1, "replication_factor": -1}
+        placed = [{"partition_index": number, "broker_ids": [ASKED]} for number in range(PARTITIONS + 1)]
         # When records are compacted or expire, and where segments end, is each system's own.
         lasting = {"min.compaction.lag.ms": DAY_MS, "segment.ms": 10**6 * DAY_MS, "retention.ms": -1}
         configs = [{"name": name, "value": str(value)} for name, value in lasting.items()]
         values = {
-            "topics": [{**created, "assignments": (), "configs": configs}],
+            "topics": [{**created, "assignments": placed, "configs": configs}],
             "timeout": TEN_SECONDS,
             "validate_only": False,
         }

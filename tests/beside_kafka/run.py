@@ -1,6 +1,6 @@
 """This room is `make beside`: random walks at Muster and at Apache Kafka, which must answer alike.
 
-python -m tests.beside_kafka.run groups|log|admin --seeds 100 [--first 7] [--steps 60]
+python -m tests.beside_kafka.run groups|log|admin --seeds 100 [--first 7] [--steps 60] [--brokers 3]
 """
 
 import argparse
@@ -36,9 +36,9 @@ def address(bootstrap: str) -> tuple[str, int]:
 
 
 @contextlib.contextmanager
-def both(folder: Path) -> Iterator[Begin]:
-    """Where clients begin: a stack with one broker, and one broker of Apache Kafka; both have the topic."""
-    with running_stack(folder / "home") as stack, apache_kafka(folder / "kafka") as kafka:
+def both(folder: Path, brokers: int = 1) -> Iterator[Begin]:
+    """Where clients begin: a stack and an Apache Kafka with so many brokers each; both have the topic."""
+    with running_stack(folder / "home", brokers) as stack, apache_kafka(folder / "kafka", brokers) as kafka:
         begin = stack["bootstrap"], kafka
         for bootstrap in begin:
             create(bootstrap, TOPIC, 3)
@@ -75,9 +75,11 @@ def _of_operators(opened: Opened, begin: Begin, seed: int) -> AdminWalk:
     doors, prefix = _doors(opened, begin), f"walk-{seed}-{time.time_ns()}-"
     first = prefix + "0"
     node = coordinator(doors[0], first)
+    other = coordinator(doors[1], first)
     groups = [
-        one for one in (f"{prefix}{number}" for number in range(12)) if coordinator(doors[0], one) == node
-    ]
+        one for one in (f"{prefix}{number}" for number in range(30))
+        if coordinator(doors[0], one) == node and coordinator(doors[1], one) == other
+    ]  # fmt: skip
     coordinators = _coordinators(opened, doors, first)
     at_a_node = bool(seed % 2)
     if at_a_node:
@@ -106,10 +108,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("worlds", nargs="*", default=list(WORLDS), help=f"which: {', '.join(WORLDS)}")
     parser.add_argument("--seeds", type=int, default=100, help="how many walks of each")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first")
+    parser.add_argument(
+        "--brokers", type=int, default=1, help="how many each has; of logs they ask the first"
+    )
     parser.add_argument("--steps", type=int, default=STEPS, help="how long each is")
     asked = parser.parse_args(arguments)
     differ, steps, begun, used = 0, 0, time.monotonic(), Counter[str]()
-    with tempfile.TemporaryDirectory() as folder, both(Path(folder).resolve()) as begin:
+    with tempfile.TemporaryDirectory() as folder, both(Path(folder).resolve(), asked.brokers) as begin:
         for world in asked.worlds:
             for seed in range(asked.first, asked.first + asked.seeds):
                 walk, found = walked(begin, seed, asked.steps, world)

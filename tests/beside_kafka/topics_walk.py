@@ -3,6 +3,7 @@
 Topics are made, grown, moved and deleted; after each change both tell of all topics of the walk alike.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -10,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from muster.kafkawire.api_table import ApiKey
+from tests.beside_kafka.doors import PATIENCE_S
 from tests.beside_kafka.known_of_admin import KNOWN_OF_ADMIN
 from tests.beside_kafka.lockstep import Known, Lockstep, Parted, Values, both_answer, stripped
 
@@ -28,6 +30,7 @@ OF_BROKERS: Final = frozenset(
         "removing_replicas",
     )
 )
+BAD_NAMES: Final = ("", ".", "bad name!", "a" * 250, "..")
 Asks = Sequence[tuple[Callable[[], list[str]], int]]
 
 
@@ -40,6 +43,8 @@ class TopicsWalk(Lockstep):
     """Muster's door is a node's: it has no logs."""
     known: tuple[Known, ...] = KNOWN_OF_ADMIN
     brokers: tuple[int, int] = (1, 1)
+    everywhere: list[int] = field(default_factory=list)
+    """The brokers, called alike by both if there are several."""
     names: list[str] = field(default_factory=list)
     partitions: dict[str, int] = field(default_factory=dict)
     ids: tuple[dict[UUID, str], dict[UUID, str]] = field(default_factory=lambda: ({}, {}))
@@ -52,6 +57,7 @@ class TopicsWalk(Lockstep):
             min(b["node_id"] for b in told[0]["brokers"]),
             min(b["node_id"] for b in told[1]["brokers"]),
         )
+        self.everywhere = sorted(b["node_id"] for b in told[1]["brokers"])
 
     def walk(self, steps: int) -> list[str]:
         """The differences of the first step that has any; none: all were alike."""
@@ -88,7 +94,9 @@ class TopicsWalk(Lockstep):
             }
             return stripped(shown)
         if isinstance(value, list):
-            return [self.told(door, one, name) for one in value]
+            parts = [self.told(door, one, name) for one in value]
+            # The first one is preferred.
+            return str(parts) if name in ("replica_nodes", "replicas") else parts
         if isinstance(value, UUID):
             return self.ids[door].get(value, "an id")
         if name in OF_BROKERS and value == self.brokers[door]:
@@ -99,7 +107,7 @@ class TopicsWalk(Lockstep):
         """Mostly one of the walk's, there or not."""
         roll = self.random.random()
         if roll < 0.06:
-            return str(self.pick("", ".", "bad name!", "a" * 250, "..", "_ok-" + self.prefix))
+            return str(self.pick(*BAD_NAMES, "_ok-" + self.prefix))
         return str(self.pick(*self.names))
 
     def existing(self) -> str:
@@ -140,9 +148,17 @@ class TopicsWalk(Lockstep):
         return self.told(door, {"topics": mine})
 
     def _is_mine(self, name: str) -> bool:
-        return name.startswith(self.prefix) or len(name) < 12 or len(name) > 200
+        return self.prefix in name or name in BAD_NAMES
 
     # -- topics
+
+    @property
+    def are_several(self) -> bool:
+        """Then each chooses other brokers for replicas: the walk places them itself."""
+        return len(self.everywhere) > 1
+
+    def _somewhere(self) -> list[int]:
+        return self.random.sample(self.everywhere, self.random.randint(1, len(self.everywhere)))
 
     def _replicas(self, door: int, shape: Sequence[int]) -> list[int]:
         return [self.brokers[door] if one == 1 else one for one in shape]
@@ -159,6 +175,8 @@ class TopicsWalk(Lockstep):
                     [(0, [1, 1])], [(0, [1]), (2, [1])], [(0, [1, NOBODY])], [(-1, [1])], [(0, [-1])],
                     [(0, [1]), (1, [])],
                 )  # fmt: skip
+            if self.are_several:
+                assigned = assigned or [(number, self._somewhere()) for number in range(self.pick(1, 2, 3))]
             usual = (-1, -1) if assigned and self.chance(0.85) else None
             partitions, factor = usual or (
                 self.pick(1, 2, 3, 3, -1, 0, -2),
@@ -235,6 +253,8 @@ class TopicsWalk(Lockstep):
         assigned = None
         if self.chance(0.4):
             assigned = self.pick([[1]], [[1], [1]], [[NOBODY]], [], [[]], [[1, 1]], [[1], [NOBODY]])
+        if self.are_several and count > now:
+            assigned = assigned or [self._somewhere() for _ in range(count - now)]
         validates = self.chance(0.25)
 
         def values(door: int) -> Values:
@@ -283,6 +303,8 @@ class TopicsWalk(Lockstep):
         name = self.existing()
         number = self._number(name)
         target = self.pick(None, None, [1], [1], [NOBODY], [], [1, 1], [-1], [1, NOBODY])
+        if self.are_several and self.chance(0.7):
+            target = self._somewhere()
 
         def values(door: int) -> Values:
             replicas = None if target is None else self._replicas(door, target)
@@ -292,7 +314,16 @@ class TopicsWalk(Lockstep):
         found = self.ask(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, values, self.told, about={"target": target}
         )[0]
+        self._until_moved()
         return self.changed(found)
+
+    def _until_moved(self) -> None:
+        """How long a move takes is each system's own."""
+        asked = {"timeout": TEN_SECONDS, "topics": None}
+        give_up_at = time.monotonic() + PATIENCE_S
+        key = ApiKey.LIST_PARTITION_REASSIGNMENTS
+        while any(one["topics"] for one in both_answer(self.doors, key, 0, lambda _: asked)):
+            assert time.monotonic() < give_up_at, "a move does not end"
 
     def _reassignments(self) -> list[str]:
         name = self.existing()
