@@ -86,6 +86,12 @@ KNOWN_OF_LOGS: Final = (
             and one.ours in (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_RECORD)
         ),
     ),
+    Known(
+        "a batch that comes again is answered with",
+        lambda about, one: (
+            one.where == ".append_time.is_told" and one.theirs and bool(about["is_idempotent"])
+        ),
+    ),
     Known("a Fetch ends within a batch", _fewer_bytes),
     Known("a request that is wrong in several ways", _is_wrong_twice),
     Known(

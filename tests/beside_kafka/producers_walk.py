@@ -188,14 +188,6 @@ class ProducersWalk(Lockstep):
                 "topic_data": data,
             }
 
-        def told(_door: int, answer: Any) -> Any:
-            part = answer["responses"][0]["partition_responses"][0]
-            if part["error_code"]:
-                return {"error_code": part["error_code"], "rest": None}
-            stamped = part["log_append_time"] >= 0 if isinstance(part["log_append_time"], int) else None
-            rest = {name: part[name] for name in ("base_offset", "log_start_offset") if name in part}
-            return {"error_code": 0, "rest": {**rest, "stamped": stamped}}
-
         about = {
             "spoilt": batch.spoilt, "codec": batch.codec, "configs": dict(self._configs),
             "transactional": transactional,
@@ -203,7 +195,7 @@ class ProducersWalk(Lockstep):
             "is_there": topic == self.topic and number <= PARTITIONS, "now_ms": self.now_ms,
             "epoch": producer.epochs[0] + by if producer else -1, "batch": batch,
         }  # fmt: skip
-        found, ours, theirs = self._told_again(version, values, told, about)
+        found, ours, theirs = self._told_again(version, values, about)
         who = f"{self._producers.index(producer)} epoch {about['epoch']} ({by}) at" if producer else "nobody"
         self.steps[-1].text = (
             f"#{len(self.steps) - 1} PRODUCE {version} {topic}-{number} {batch} acks {acks} {transactional} "
@@ -214,15 +206,21 @@ class ProducersWalk(Lockstep):
                 f"{self.steps[-1].text}: {one.rpartition(': Muster')[1]}{one.rpartition(': Muster')[2]}"
                 for one in found
             ]
-        if HUNG_UP in ours:
-            return []
-        heard = [one["responses"][0]["partition_responses"][0] for one in (ours, theirs)]
+        if HUNG_UP not in ours:
+            heard = [one["responses"][0]["partition_responses"][0] for one in (ours, theirs)]
+            self._learn(heard, number, batch, producer, by, sequence)
+        return []
+
+    def _learn(
+        self, heard: list[Any], number: int, batch: Batch, producer: Producer | None, by: int, sequence: int
+    ) -> None:
+        """What is stored now. Raises Parted if it is at one of both alone."""
         if heard[0]["error_code"] or heard[1]["error_code"]:
             # What stands behind a refused batch on its connection is refused as well.
             for door in self.doors:
                 door.close()
             if number == ASIDE or (heard[0]["error_code"] and heard[1]["error_code"]):
-                return []
+                return
             raise Parted
         many = batch.records * (2 if batch.spoilt == "two" else 1)
         if producer:
@@ -231,14 +229,13 @@ class ProducersWalk(Lockstep):
                 producer.next.clear()
             if sequence >= 0:
                 producer.next[number] = (sequence + many) % WRAP
-        if number == ASIDE:
-            return []
-        self._ends[number] = max(self._ends[number], heard[0]["base_offset"] + many)
-        return []
+        if number != ASIDE:
+            self._ends[number] = max(self._ends[number], heard[0]["base_offset"] + many)
 
-    def _told_again(self, version: int, values: Any, told: Any, about: Values) -> tuple[list[str], Any, Any]:
+    def _told_again(self, version: int, values: Any, about: Values) -> tuple[list[str], Any, Any]:
         """A producer that is not known is sent for its metadata once, and insists."""
-        found, ours, theirs = self.ask(ApiKey.PRODUCE, version, values, told, about={**about, "again": False})
+        told = _told_of_produce
+        found, ours, theirs = self.ask(ApiKey.PRODUCE, version, values, told, about=about)
         if HUNG_UP in ours or not about["is_idempotent"] or about["sequence"] <= 0:
             return found, ours, theirs
         mine, other = (one["responses"][0]["partition_responses"][0]["error_code"] for one in (ours, theirs))
@@ -303,3 +300,11 @@ class ProducersWalk(Lockstep):
             ):
                 break
         return found
+
+
+def _told_of_produce(_door: int, answer: Any) -> Any:
+    part = answer["responses"][0]["partition_responses"][0]
+    if part["error_code"]:
+        return {"error_code": part["error_code"], "rest": None, "append_time": None}
+    rest = {name: part[name] for name in ("base_offset", "log_start_offset") if name in part}
+    return {"error_code": 0, "rest": rest, "append_time": {"is_told": part["log_append_time"] is not None}}
