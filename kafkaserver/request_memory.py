@@ -5,6 +5,7 @@ in which they asked; one at a time gets what it needs all the same, or frames th
 hold everything and none would ever end.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -21,7 +22,8 @@ class RequestMemory(Generic[Holder]):
         self.held_bytes = 0
         self._limit_bytes = limit_bytes
         self._wake = wake
-        self._waiting: dict[Holder, int] = {}
+        self._waiting: OrderedDict[Holder, int] = OrderedDict()
+        """Whose first is found at once: a dict looks at all that were deleted before it."""
         self._turn: Holder | None = None
         self.turns = 0
         """How many turns were given so far: each has its own time."""
