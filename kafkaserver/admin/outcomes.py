@@ -7,13 +7,14 @@ import struct
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from muster.kafkawire.api_table import shortened
 from muster.kafkawire.fields import NO_TAGS, count, text
 from muster.kernel.error_codes import ErrorCode
 
 _PLACE: Final = struct.Struct(">ih")
 
 Outcome = tuple[int, ErrorCode, str]
-"""A partition, its error, and why; an empty text is told as null."""
+"""A partition, its error, and why: no longer than other answers tell it, and as null where it is empty."""
 
 
 def worded_outcomes(topics: Collection[tuple[str, Collection[Outcome]]], flexible: bool) -> bytes:
@@ -34,5 +35,5 @@ def _places(outcomes: Iterable[Outcome], flexible: bool, whys: dict[str, bytes])
     for number, error, why in outcomes:
         worded = whys.get(why)
         if worded is None:
-            worded = whys[why] = text(why or None, flexible) + tags
+            worded = whys[why] = text(shortened(why) or None, flexible) + tags
         yield _PLACE.pack(number, error) + worded
