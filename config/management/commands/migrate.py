@@ -35,6 +35,10 @@ PATIENCE_S = 60.0
 LOOK_S = 0.5
 """How often it is looked whether what is made beside writers waits for others."""
 _ALONE: Final = "SELECT pg_try_advisory_xact_lock(7226839175820531)"
+_WITHOUT_A_SNAPSHOT: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
+"""An administrator may have set a stricter one, which keeps a snapshot: what makes an index beside writers
+would wait for that, and so for ourselves.
+"""
 _FOR_AS_LONG_AS_IT_TAKES: Final = """
 SELECT set_config(name, '0', true) FROM pg_settings
 WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
@@ -58,6 +62,10 @@ class Command(migrate.Command):
 
     def handle(self, *args: Any, **options: Any) -> None:
         connection = connections[options["database"]]
+        if options["plan"] or options["check_unapplied"]:
+            # Who only looks, as what starts nodes does again and again, waits for nobody.
+            self._migrate_alone(connection, *args, **options)
+            return
         say = self.stdout.write if options["verbosity"] else lambda _: None
         with _alone(connection, say):
             self._migrate_alone(connection, *args, **options)
@@ -118,6 +126,7 @@ def _alone(connection: BaseDatabaseWrapper, say: Callable[[str], object]) -> Ite
 
 def _has_it_alone(beside: BaseDatabaseWrapper) -> bool:
     with beside.cursor() as cursor:
+        cursor.execute(_WITHOUT_A_SNAPSHOT)
         cursor.execute(_FOR_AS_LONG_AS_IT_TAKES)
         cursor.execute(_ALONE)
         return bool(cursor.fetchone()[0])
