@@ -12,6 +12,7 @@ import msgspec
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 
 from kafkaserver.version import own_version
 from runtime import cluster, nodes, succession
@@ -226,21 +227,22 @@ def told(connection: psycopg.Connection[Any]) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        if connection.closed or connection.broken or _is_of_the_way(error):
+        if connection.closed or connection.broken or _is_of_the_way(connection, error):
             raise ConnectionLost(str(error)) from error
         if isinstance(error, _TRY_AGAIN):
             raise VersionConflict(str(error)) from error
         raise
 
 
-def _is_of_the_way(error: psycopg.Error) -> bool:
+def _is_of_the_way(connection: psycopg.Connection[Any], error: psycopg.Error) -> bool:
     """Whether no server said it, but libpq, of its socket: nothing can be asked there any more.
 
     libpq calls a connection broken for some errors of the system alone: not where a route begins to refuse
     the packets of one that stands ("Invalid argument"), and "another command is already in progress" would be
-    all that is heard from there, for ever.
+    all that is heard from there, for ever. Where it refuses to send what is ours, nothing is in progress.
     """
-    return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+    said_by_libpq = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+    return said_by_libpq and connection.info.transaction_status is TransactionStatus.ACTIVE
 
 
 @contextlib.contextmanager

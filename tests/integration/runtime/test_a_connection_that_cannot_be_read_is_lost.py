@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from runtime import cluster
@@ -11,6 +12,7 @@ from runtime.database import Held
 from runtime.ports import ConnectionLost
 from runtime.postgres import Postgres, PostgresLink, open_connection
 
+MOST_PARAMETERS = 65_535
 Ask = Callable[[PostgresLink], object]
 
 QUESTIONS: dict[str, Ask] = {
@@ -42,4 +44,17 @@ def test_an_error_of_its_socket_loses_it(link: PostgresLink, ask: Ask) -> None:
             ask(link)
     finally:
         os.close(ours)
+        link.close()
+
+
+@pytest.mark.parametrize("kind", ["call", "transaction"])
+def test_what_libpq_refuses_to_send_is_a_mistake_of_ours(link: PostgresLink, kind: str) -> None:
+    """Taken for a lost connection, a read would be tried again on each new connection, for ever."""
+    values = ["x"] * (MOST_PARAMETERS + 1)
+    wanted = ", ".join(["%s"] * len(values)).encode()
+    try:
+        with pytest.raises(psycopg.OperationalError, match="number of parameters"):
+            getattr(link, kind)(lambda connection: connection.execute(b"SELECT " + wanted, values))
+        assert link.epochs(["controller"]), "it is as good as before"
+    finally:
         link.close()
