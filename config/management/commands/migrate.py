@@ -43,6 +43,11 @@ _FOR_AS_LONG_AS_IT_TAKES: Final = """
 SELECT set_config(name, '0', true) FROM pg_settings
 WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
 """
+_WHILE_WE_LIVE: Final = """
+SELECT set_config('tcp_keepalives_idle', '10', true), set_config('tcp_keepalives_interval', '5', true),
+    set_config('tcp_keepalives_count', '3', true)
+"""
+"""A machine that vanished says nothing: PostgreSQL would keep its lock for two hours."""
 _WAITS: Final = """
 SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
     AND query LIKE '%CONCURRENTLY%' AND wait_event_type = 'Lock'
@@ -128,6 +133,7 @@ def _has_it_alone(beside: BaseDatabaseWrapper) -> bool:
     with beside.cursor() as cursor:
         cursor.execute(_WITHOUT_A_SNAPSHOT)
         cursor.execute(_FOR_AS_LONG_AS_IT_TAKES)
+        cursor.execute(_WHILE_WE_LIVE)
         cursor.execute(_ALONE)
         return bool(cursor.fetchone()[0])
 

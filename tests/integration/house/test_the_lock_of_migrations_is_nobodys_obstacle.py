@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.signals import pre_migrate
 
 from config.management.commands import migrate
@@ -67,3 +68,22 @@ def test_who_only_looks_waits_for_nobody(fresh_database: str, monkeypatch: pytes
     call_command("migrate", plan=True, verbosity=0)
     with pytest.raises(AssertionError, match="asks for the lock"):
         call_command("migrate", verbosity=0)
+
+
+def test_a_machine_that_vanishes_gives_it_up_soon(
+    fresh_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_it_alone, told = migrate._has_it_alone, []
+
+    def noted(beside: BaseDatabaseWrapper) -> bool:
+        is_ours = has_it_alone(beside)
+        with beside.cursor() as cursor:
+            for name in ("idle", "interval", "count"):
+                cursor.execute(f"SHOW tcp_keepalives_{name}")
+                told.append(int(cursor.fetchone()[0]))
+        return is_ours
+
+    monkeypatch.setattr(migrate, "_has_it_alone", noted)
+    call_command("migrate", verbosity=0)
+    idle_s, interval_s, probes = told
+    assert idle_s + interval_s * probes <= 30
