@@ -18,7 +18,7 @@ from runtime.freshness import LEASE_TTL_MS, Freshness
 from runtime.holdings import WIND_DOWN_S, Holdings
 from runtime.judging import LONGEST_GAP_MS, Judge
 from runtime.lanes import Lanes
-from runtime.ports import ConnectionLost, LaneService, LiveNode, lost_where_nothing_is_done
+from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict, lost_where_nothing_is_done
 from runtime.refusals import OnRefused, tell_nobody
 from runtime.sharing import best, to_give, to_take
 from runtime.threads import OneThread, Threads
@@ -102,7 +102,8 @@ class LeaseKeeper:
         self._connecting = asyncio.Lock()
         self._frozen_since: Instant | None = None
         self._draining = False
-        self._giving_way: asyncio.Task[None] | None = None
+        self._giving_way: tuple[str, asyncio.Task[None]] | None = None
+        """The run that is being ended, or was, and what ends it."""
         self._left = False
         self.run = ""
         self._lanes: Lanes | None = None
@@ -317,14 +318,18 @@ class LeaseKeeper:
 
     def _give_way(self) -> None:
         """End our own run, as another node would: whoever can serves its leases; if nobody can, we again."""
-        if self._giving_way is None or self._giving_way.done():
+        if self._giving_way is None or self._giving_way[0] != self.run:
             log.error("no connection for a lane can be made: others may serve its leases", run=self.run)
-            self._giving_way = asyncio.create_task(self._end_own_run(self.run))
+            self._giving_way = self.run, asyncio.create_task(self._end_own_run(self.run))
 
     async def _end_own_run(self, run: str) -> None:
-        with contextlib.suppress(ConnectionLost):
-            # The next renewal finds it ended.
+        try:
             await self._session(lambda link: link.leave(run))
+        except (ConnectionLost, VersionConflict):
+            self._giving_way = None
+        else:
+            # The next renewal finds it ended.
+            self.look_soon()
 
     async def _session(self, function: Callable[[Link], Result]) -> Result:
         """Run `function` on the session connection. Raises ConnectionLost; the next call connects again."""

@@ -246,6 +246,31 @@ async def test_where_there_is_another_node_it_may_serve_what_gets_no_connection_
             await turn
 
 
+async def test_a_node_that_gives_way_does_so_once(node: Node) -> None:
+    """Not with each look at the clock until its next renewal finds its run ended."""
+    other = MemoryLink(node.database, "b" * 16, Backend(0, 0))
+    node.database.links.append(other)
+    other.begin_run(other.run, "node-2", "ws://two")
+    node.database.only_sessions = True
+    for link in node.database.links:
+        link.broken = link is not other
+    assert node.service.lane is not None
+    turn = asyncio.ensure_future(node.service.lane.submit_turn(Counters(), "orders", 1))
+    run = node.keeper.run
+    with capture_logs() as logged:
+        while node.keeper.run == run:
+            node.at += 900
+            other.renew(other.run)
+            await node.renewed()
+            for _ in range(4):
+                node.keeper.watch(node.now())
+                await asyncio.sleep(0.02)
+    assert len([one for one in logged if "others may serve" in one["event"]]) == 1
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(LaneLost):
+            await turn
+
+
 async def test_a_lane_says_an_outage_once_not_at_every_try(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
