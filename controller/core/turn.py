@@ -196,7 +196,8 @@ def _heard(draft: Draft, event: Heard) -> None:
         case AcknowledgeLosses():
             losses.acknowledge(draft, event.link, event.frame)
         case LookForCaller():
-            """Nothing of the cluster is asked: the service answers it without a turn."""
+            # Nothing of the cluster is asked: the service answers it without a turn.
+            pass
         case _:
             assert_never(event.frame)
 
