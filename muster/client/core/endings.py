@@ -15,13 +15,15 @@ UNREACHED: Final = "no coordinator was reached"
 class Farewell:
     """It was asked to leave, until `by` at the latest, on as many connections as that takes.
 
-    `positions` is what is to be committed, once the fetchers have ended; `unheard` is what went wrong last.
+    `positions` is what is to be committed, once the fetchers have ended: nothing more, once that is answered.
+    `refused` is what that answer refused, `unheard` what went wrong last.
     """
 
     by: Instant
     reason: str
     positions: Mapping[Partition, Position] | None = None
     unheard: str = ""
+    refused: str = ""
 
 
 @dataclass(slots=True)

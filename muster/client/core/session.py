@@ -109,8 +109,8 @@ class MemberSession:
         self._lapsed: dict[Partition, int] = {}
         self._commits: dict[int, None] = {}
         self._ending: dict[int, Ending] = {}
-        self._last_ending = 0
-        self._leave_id = 0
+        self._last_ending = self._leave_id = 0
+        self._is_abandoned = False
         self._farewell: Farewell | None = None
 
     # -- what the shell may ask -------------------------------------------------------------
@@ -158,6 +158,8 @@ class MemberSession:
         """The connection broke or was closed by the other side; fetchers run on until the deadline."""
         if self.stage in (Stage.APART, Stage.OVER):
             return []
+        if self._is_abandoned:
+            return self._over("the connection went first")
         if self._farewell is not None:
             self._farewell.unheard = "the connection went first"
         return [*self._part(), Rediscover(now)]
@@ -275,7 +277,7 @@ class MemberSession:
 
     def abandon(self, now: Instant) -> list[Directive]:
         """Leave, with nothing committed by itself that is not yet: it comes again. Nobody is looked for."""
-        self.wishes = replace(self.wishes, auto_commit=False)
+        self.wishes, self._is_abandoned = replace(self.wishes, auto_commit=False), True
         if self.stage in (Stage.APART, Stage.WAITING):
             return self._over(UNREACHED if self.deadline or self._lapsed or self._farewell else "")
         return self.leave(now)
@@ -289,7 +291,7 @@ class MemberSession:
         if error is not ErrorCode.NONE:
             return self._refused(error, answer, now)
         if self._farewell is not None:
-            self.stage, self._farewell.unheard = Stage.LEAVING, ""
+            self.stage, self._farewell.unheard = Stage.LEAVING, self._farewell.refused
             self._live_from(self._registered_at)
             positions = self._farewell.positions
             return [] if positions is None else self._commit_then_leave(positions)
@@ -400,6 +402,7 @@ class MemberSession:
             if ErrorCode(answer.error_code).retriable:
                 # Said again at the next connection, as everything that has no answer.
                 return [*self._hang_up(self._farewell.unheard), Rediscover(after(now, SOON_MS))]
+            self._farewell.refused, self._farewell.positions = self._farewell.unheard, {}
             return self._say_leave()
         if answer.correlation_id not in self._commits:
             return []

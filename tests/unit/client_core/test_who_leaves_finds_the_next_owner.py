@@ -145,3 +145,27 @@ def test_who_is_refused_for_good_while_it_leaves_has_left() -> None:
     code = int(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     refused = RegisterConsumerResponse(correlation_id=register.correlation_id, error_code=code)
     assert session.hear(refused, NOW)[-1] == Left("it was refused: GROUP_AUTHORIZATION_FAILED")
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.NOT_PARTITION_OWNER])
+def test_a_last_commit_that_was_answered_is_not_said_again_with_the_farewell(code: ErrorCode) -> None:
+    """The first owner may have heard the farewell: what it took would be refused now, as another's."""
+    session = registered(3)
+    (ending,) = session.leave(NOW)
+    assert isinstance(ending, EndFetchers) and ending.answer
+    (commit,) = said(session.fetchers_ended(ending.answer, NOW))
+    assert isinstance(commit, CommitOffsetsRequest)
+    answer = CommitOffsetsResponse(correlation_id=commit.correlation_id, error_code=int(code))
+    session.hear(answer, NOW)
+    session.disconnected(NOW)
+    (leave,) = said(let_in_again(session))
+    assert isinstance(leave, LeaveRequest)
+    gone = session.hear(LeaveResponse(correlation_id=leave.correlation_id), NOW)
+    assert gone[-1] == Left(f"its last commit was refused: {code.name}" if code else "")
+
+
+def test_who_has_failed_and_loses_its_owner_looks_for_no_other_one() -> None:
+    session = registered(3)
+    session.abandon(NOW)
+    assert session.disconnected(NOW)[-1] == Left("the connection went first")
+    assert session.stage is Stage.OVER
