@@ -349,6 +349,9 @@ class Asking:
                     return
                 if told != (told := str(problem)):
                     log.info("a request that nobody waits for is there still", id=request_id, why=told)
+            except asyncio.CancelledError:
+                log.warning(_MAY_BE_DONE, id=request_id, why="the database has not answered")
+                raise
             except Exception:
                 log.exception("a request that nobody waits for could not be withdrawn", id=request_id)
                 return

@@ -431,6 +431,38 @@ async def test_a_node_that_stops_withdraws_once_more_or_says_what_may_be_carried
     assert len(waiting) == len(warned) == (0 if is_back else 1)
 
 
+async def test_a_node_that_ends_while_the_database_hangs_says_what_may_be_carried_out(
+    connection: LaneConnection,
+) -> None:
+    """Nobody waits for the last try: the loop ends, and cancels it."""
+    node, hangs = Node(connection), asyncio.Event()
+    asker, ask = Asking(node), node.query  # type: ignore[arg-type]
+    away = False
+
+    async def query(function: Callable[[Any], Any]) -> Any:
+        if not away:
+            return await ask(function)
+        hangs.set()
+        return await asyncio.Event().wait()
+
+    node.query = query  # type: ignore[method-assign]
+    asked = asyncio.create_task(asker.ask(DELETED, "mira", "we test", 60))
+    async with asyncio.timeout(10):
+        while not asker._waiting:
+            await asyncio.sleep(0)
+        away = True
+        asker.stop()
+        await asyncio.sleep(0)
+        hangs.clear()
+        asked.cancel()
+        await hangs.wait()
+        [last] = asker._withdrawing
+        with capture_logs() as said:
+            last.cancel()
+            await asyncio.gather(last, return_exceptions=True)
+    assert [one["log_level"] for one in said] == ["warning"]
+
+
 async def test_only_so_many_wait_for_a_database_that_stands_still(
     connection: LaneConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
