@@ -1,7 +1,7 @@
 """This room is what a session remembers of an end that is under way: of some fetchers, or its own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from muster.kernel.instants import Instant
@@ -15,12 +15,14 @@ UNREACHED: Final = "no coordinator was reached"
 class Farewell:
     """It was asked to leave, until `by` at the latest, on as many connections as that takes.
 
-    `positions` is what is to be committed, once the fetchers have ended: nothing more, once that is answered.
-    `refused` is what that answer refused, `unheard` what went wrong last.
+    `ended` is where fetchers had come that have ended, unless a coordinator was told. `positions` is that
+    once all have: it is to be committed, and nothing more, once that is answered. `refused` is what that
+    answer refused, `unheard` what went wrong last.
     """
 
     by: Instant
     reason: str
+    ended: dict[Partition, Position] = field(default_factory=dict)
     positions: Mapping[Partition, Position] | None = None
     unheard: str = ""
     refused: str = ""

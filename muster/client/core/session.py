@@ -47,7 +47,6 @@ from muster.messages.member import (
     StartFetcherRequest,
     StartFetcherResponse,
     StopFetcherRequest,
-    StopFetcherResponse,
     ToMember,
     TopicCount,
     TopicOffsets,
@@ -209,20 +208,17 @@ class MemberSession:
             return []
         if not self.may_fetch(now):
             return self._stop_by_clock(now)
-        if self._farewell is not None and ending.request is None:
-            self._farewell.positions, self.deadline = ending.positions, None
-            return self._commit_then_leave(ending.positions) if self.stage is Stage.LEAVING else []
-        assert ending.request is not None
-        return [
-            Send(
-                StopFetcherResponse(
-                    consumer_id=self.wishes.consumer_id,
-                    generation=ending.request.generation,
-                    version=ending.request.version,
-                    offset_info=self._known(ending.positions) if self.wishes.auto_commit else (),
-                )
-            )
-        ]
+        farewell, answers = self._farewell, list[Directive]()
+        if ending.request is not None:
+            where = self._known(ending.positions) if self.wishes.auto_commit else ()
+            answers.append(Send(self.wishes.stopped(ending.request, where)))
+        elif farewell is not None:
+            farewell.ended.update(ending.positions)
+        if farewell is None or farewell.positions is not None or self._ending:
+            return answers
+        farewell.positions, self.deadline = farewell.ended, None
+        leaving = self._commit_then_leave(farewell.ended) if self.stage is Stage.LEAVING else ()
+        return [*answers, *leaving]
 
     def out_of_range(self, partition: Partition, now: Instant) -> list[Directive]:
         """A fetcher's offset does not exist at the leader: stop, disconnect, register again (000 chapter 11).
@@ -343,6 +339,9 @@ class MemberSession:
     def _told_to_stop(self, request: StopFetcherRequest, now: Instant) -> list[Directive]:
         if not self._obey(request.generation, request.version):
             return self._give_up("StopFetcher with an old key", now)
+        if self._farewell is not None and self._farewell.positions is None:
+            # All of them end anyway; until the record in hand is done nobody else may have its partition.
+            return []
         return [self._end_and_answer(request, frozenset(each_partition(request.partitions)))]
 
     def _told_to_start(self, request: StartFetcherRequest, now: Instant) -> list[Directive]:
@@ -437,7 +436,8 @@ class MemberSession:
         """The connection is over; whatever it still holds is never read."""
         self.stage = Stage.APART
         self.told = False
-        self._ending = {one: ending for one, ending in self._ending.items() if ending.request is None}
+        # Who leaves commits with the rest what was to be stopped for it.
+        self._ending = {n: replace(one, request=None) for n, one in self._ending.items() if self._farewell}
         lost, self._commits = tuple(self._commits), {}
         return [CommitLost(lost)] if lost else []
 

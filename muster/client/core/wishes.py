@@ -7,6 +7,8 @@ from muster.messages.member import (
     CommitOffsetsRequest,
     LeaveRequest,
     RegisterConsumerRequest,
+    StopFetcherRequest,
+    StopFetcherResponse,
     TopicCount,
     TopicOffsets,
 )
@@ -53,6 +55,17 @@ class Wishes:
             consumer_id=self.consumer_id,
             offset_info=offset_info,
             client_id=self.client_id,
+        )
+
+    def stopped(
+        self, request: StopFetcherRequest, offset_info: tuple[TopicOffsets, ...]
+    ) -> StopFetcherResponse:
+        """What it says when the fetchers that it was to stop have ended there."""
+        return StopFetcherResponse(
+            consumer_id=self.consumer_id,
+            generation=request.generation,
+            version=request.version,
+            offset_info=offset_info,
         )
 
     def leave(self, correlation_id: int, reason: str) -> LeaveRequest:

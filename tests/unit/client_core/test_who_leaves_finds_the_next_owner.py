@@ -21,8 +21,10 @@ from muster.messages.member import (
     RegisterConsumerRequest,
     RegisterConsumerResponse,
     StartFetcherResponse,
+    StopFetcherRequest,
+    StopFetcherResponse,
 )
-from muster.messages.partitions import Position, each_position
+from muster.messages.partitions import Partition, Position, by_topic, each_position
 from tests.unit.client_core.test_a_member_obeys_its_coordinator import NOW, orders, registered, said, start
 
 S = 10_000
@@ -169,3 +171,60 @@ def test_who_has_failed_and_loses_its_owner_looks_for_no_other_one() -> None:
     session.abandon(NOW)
     assert session.disconnected(NOW)[-1] == Left("the connection went first")
     assert session.stage is Stage.OVER
+
+
+def told_to_stop(session: MemberSession, generation: int, *partitions: Partition) -> list[Directive]:
+    """What the member does when others are to have these."""
+    request = StopFetcherRequest(
+        consumer_id="", generation=generation, version=0, partitions=by_topic(partitions)
+    )
+    return session.hear(request, NOW)
+
+
+def answer_of(directives: list[Directive]) -> int:
+    """By which it is said that these fetchers have ended."""
+    (ending,) = directives
+    assert isinstance(ending, EndFetchers) and ending.answer is not None
+    return ending.answer
+
+
+def test_a_partition_whose_record_is_in_hand_goes_to_nobody_while_its_member_leaves() -> None:
+    """Answered at once, a StopFetcher would give it away beside the handler, and the commit come too late."""
+    session = registered(3)
+    leaving = answer_of(session.leave(NOW))
+    assert told_to_stop(session, 2, orders(0)) == []
+    session.advance(orders(0), 7)
+    (commit,) = said(session.fetchers_ended(leaving, NOW))
+    assert isinstance(commit, CommitOffsetsRequest)
+    assert dict(each_position(commit.offset_info))[orders(0)] == Position(7, 1)
+    # All have ended, and their commit is said: now it may go.
+    (stopped,) = said(session.fetchers_ended(answer_of(told_to_stop(session, 2, orders(0))), NOW))
+    assert isinstance(stopped, StopFetcherResponse)
+    leaves_at_last(session, commit)
+
+
+def test_who_leaves_behind_a_stop_waits_for_the_record_in_hand_of_that() -> None:
+    session = registered(3)
+    stopping = answer_of(told_to_stop(session, 2, orders(0)))
+    leaving = answer_of(session.leave(NOW))
+    assert session.fetchers_ended(leaving, NOW) == []
+    session.advance(orders(0), 7)
+    stopped, *farewell = said(session.fetchers_ended(stopping, NOW))
+    assert isinstance(stopped, StopFetcherResponse)
+    assert dict(each_position(stopped.offset_info)) == {orders(0): Position(7, 1)}
+    assert len(farewell) == 1, "the others' commit, or the farewell"
+    assert orders(0) not in dict(each_position(getattr(farewell[0], "offset_info", ())))
+
+
+def test_what_was_to_be_stopped_is_committed_at_the_next_owner_by_who_leaves() -> None:
+    session = registered(3)
+    stopping = answer_of(told_to_stop(session, 2, orders(0)))
+    leaving = answer_of(session.leave(NOW))
+    session.disconnected(NOW)
+    session.advance(orders(0), 7)
+    assert session.fetchers_ended(leaving, NOW) == []
+    assert session.fetchers_ended(stopping, NOW) == []
+    (commit,) = said(let_in_again(session))
+    assert isinstance(commit, CommitOffsetsRequest)
+    assert dict(each_position(commit.offset_info))[orders(0)] == Position(7, 1)
+    leaves_at_last(session, commit)
