@@ -77,11 +77,16 @@ class ClusterOfNode:
         owners = {
             shard: numbers[address]
             for shard in range(SHARD_COUNT)
-            if (address := self._node.owner_address(shard_lane(shard))) in numbers
-            # What a frozen node held another may have taken by now: it tells nobody to come here.
-            and not (self._node.frozen and address == self._node.address)
+            if (address := self.owner_address(shard_lane(shard))) in numbers
         }
         return self._known.view((KnownNode(one.node_id, one.kafka) for one in nodes), owners)
+
+    def owner_address(self, lane: str) -> str | None:
+        """Where clients are sent for this lane; None: nowhere yet. What a frozen node held another may have
+        taken by now: it sends nobody to itself.
+        """
+        address = self._node.owner_address(lane)
+        return None if self._node.frozen and address == self._node.address else address
 
     @property
     def topics(self) -> Mapping[str, TopicView]:

@@ -242,8 +242,7 @@ class NodeListener:
         reply.send(answer_find_coordinator(self._cluster.view(), header, request))
 
     def _are_owned(self, lanes: Collection[str]) -> bool:
-        nobody = (None, self._node.address) if self._node.frozen else (None,)
-        return all(self._node.owner_address(lane) not in nobody for lane in lanes)
+        return all(self._cluster.owner_address(lane) is not None for lane in lanes)
 
 
 def _describe_no_log_dirs(header: RequestHeader, frame: memoryview, reply: Reply) -> None:

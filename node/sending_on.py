@@ -60,7 +60,8 @@ class SendingOn:
 
 async def is_ready(address: str, ca_file: str | None) -> bool:
     """Whether the node of this websocket address says that it is: every lane that there is has an owner."""
-    place = host_and_port(place_of_websocket(address))
+    host = place_of_websocket(address)
+    place = host_and_port(host)
     if place is None:
         return False
     try:
@@ -68,7 +69,6 @@ async def is_ready(address: str, ca_file: str | None) -> bool:
         async with asyncio.timeout(ANSWERS_WITHIN_S):
             reader, writer = await asyncio.open_connection(*place, ssl=trust)
             try:
-                host = place_of_websocket(address)
                 writer.write(f"GET /readyz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
                 return b" 200 " in await reader.readline()
             finally:
