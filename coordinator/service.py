@@ -378,7 +378,8 @@ class ShardService(LeasedShard):
             return error
 
         def send(connection: ConnectionId, waiter: Waiter) -> None:
-            self._hand_in(key, GroupDeletion(connection, waiter))
+            # Tools delete thousands at once.
+            self._hand_in(key, GroupDeletion(connection, waiter), sharing=True)
 
         return (await self._inner_seat.ask(send)).error
 
@@ -401,11 +402,12 @@ class ShardService(LeasedShard):
     def _decide(self, said: tuple[str, GroupEvent]) -> None:
         self._hand_in(said[0], said[1])
 
-    def _hand_in(self, key: str, *events: GroupEvent) -> None:
+    def _hand_in(self, key: str, *events: GroupEvent, sharing: bool = False) -> None:
         if self._lane is None:
             return
+        hand_in = self._lane.hand_in_sharing if sharing else self._lane.hand_in
         try:
-            self._lane.hand_in(self._groups, key, *events)
+            hand_in(self._groups, key, *events)
         except LaneLost:
             # `give_up` follows, and hangs up on everybody.
             logger.info("shard %d is lost", self.shard)

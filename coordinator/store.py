@@ -7,6 +7,8 @@ of commits that takes no turn. Both run inside a transaction that the lane has f
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -266,7 +268,24 @@ class GroupStore:
             elif isinstance(record, RequestDecided):
                 requests.conclude(connection, record.request_id, record.answer)
             elif isinstance(record, GroupDeleted):
-                self._delete_group(connection, before, after)
+                # What is known of its offsets' rows is known of those before.
+                self._delete_groups(connection, [replace(after, offsets=before.offsets)])
+
+    def save_all(
+        self, connection: LaneConnection, turns: Sequence[tuple[str, GroupRows, Sequence[GroupRecord]]]
+    ) -> None:
+        """Write turns of several groups, in the order of their names: of those that only end, all together.
+
+        Raises VersionConflict if one is not as it was decided on.
+        """
+        ending: list[GroupRows] = []
+        for key, before, records in sorted(turns, key=itemgetter(0)):
+            if before.version and not before.owned and all(type(one) is GroupDeleted for one in records):
+                ending.append(before)
+            else:
+                self.save(connection, key, before, records)
+        if ending and self._delete_groups(connection, ending) != len(ending):
+            raise VersionConflict(f"one of {len(ending)} groups is not at the version that was decided on")
 
     def _save_group(self, connection: LaneConnection, before: GroupRows, after: GroupRows) -> None:
         classic = after.classic or _NOT_CLASSIC
@@ -393,7 +412,7 @@ class GroupStore:
             # One at a time: a person asked for each.
             values: dict[str, Any] = {"group": after.group_id, "member_id": name}
             if (kept := after.quarantined.get(name)) is None:
-                connection.execute(statement("delete_quarantines"), values)
+                connection.execute(statement("delete_quarantine"), values)
             else:
                 connection.execute(statement("upsert_quarantine"), values | kept._asdict())
 
@@ -420,14 +439,22 @@ class GroupStore:
             )
             store_offsets.forget(connection, after.group_id, gone)
 
-    def _delete_group(self, connection: LaneConnection, before: GroupRows, after: GroupRows) -> None:
-        for table in ("delete_every_offset", "delete_quarantines", "delete_waiting", "delete_group"):
-            connection.execute(statement(table), {"group": after.group_id, "member_id": None})
-        store_offsets.forget(connection, after.group_id, before.offsets)
+    def _delete_groups(self, connection: LaneConnection, gone: Sequence[GroupRows]) -> int:
+        """How many of these there were, in the version in which they are given."""
+        values = {
+            "groups": array_of_texts(one.group_id for one in gone),
+            "versions": array_of_numbers(one.version for one in gone),
+        }
+        for table in ("delete_every_offset", "delete_every_quarantine", "delete_waiting"):
+            connection.execute(statement(table), values)
+        deleted = connection.execute(statement("delete_groups"), values).rowcount
+        for one in gone:
+            store_offsets.forget(connection, one.group_id, one.offsets)
         # Its members compare keys with the last they obeyed: a group under the same name starts above them.
-        cluster.raise_epoch_floor(connection, after.generation + 1)
+        cluster.raise_epoch_floor(connection, max(one.generation for one in gone) + 1)
         # A result that came later would be adopted by a group that does not exist.
-        work.withdraw(connection, REBALANCE, after.group_id)
+        work.withdraw(connection, REBALANCE, *(one.group_id for one in gone))
+        return deleted
 
 
 def lift(connection: LaneConnection, by: int, metadata_version: int) -> Lifted:

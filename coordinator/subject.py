@@ -37,7 +37,7 @@ from coordinator.core.events import (
     Waiter,
 )
 from coordinator.core.expiry import offsets_in
-from coordinator.core.memory import START, ClassicMemory, GroupState
+from coordinator.core.memory import ClassicMemory, GroupState, take_over_what_was_heard
 from coordinator.core.native import beats
 from coordinator.core.native.sessions import LOOKED_AFTER_MAX
 from coordinator.core.rebalance import RACK_AWARE, compute, interests
@@ -331,6 +331,10 @@ class Groups:
             return 1 + len(event.message.topic_count) // TOPICS_OF_A_WEIGHT
         return 1
 
+    def size(self, key: str) -> int:
+        state = self.states.get(key)
+        return 0 if state is None else len(state.rows.offsets)
+
     def _is_news(self, key: str, state: GroupState, event: GroupEvent, looked_at: GroupRows | None) -> bool:
         """A finished item may be read twice before it is adopted, or after its group was deleted; another
         adoption would find no row, and everything that is decided with it would be undone.
@@ -359,7 +363,7 @@ class Groups:
         self._failures.pop(key, None)
         self._unloaded.discard(key)
         if key in self.states:
-            _take_over_what_was_heard(self.states[key].classic, after.classic)
+            take_over_what_was_heard(self.states[key].classic, after.classic)
         for record in decision.records:
             if isinstance(record, ItemAdopted):
                 self._adopted[key] = record.item_id
@@ -490,11 +494,3 @@ def _answers_to_all_parked(memory: ClassicMemory, error: ErrorCode) -> Iterator[
         yield Say(parked.connection, JoinAnswer(parked.waiter, error, member_id))
     for parked in memory.syncs.values():
         yield Say(parked.connection, SyncAnswer(parked.waiter, error))
-
-
-def _take_over_what_was_heard(before: ClassicMemory, after: ClassicMemory) -> None:
-    """Members were heard while the turn was written; it may have sorted out those that are gone."""
-    if after.heard_at is not before.heard_at:
-        for member_id, at in before.heard_at.items():
-            if member_id in after.sessions and at > after.heard_at.get(member_id, START):
-                after.heard_at[member_id] = at

@@ -15,8 +15,13 @@ from muster.kafkawire.api_table import RequestHeader, frame_reply, read_request
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.partitions import Partition
 
-AT_ONCE: Final = 1_000
-"""Groups of one request that are deleted together; thousands come one after the other."""
+AT_ONCE: Final = 2_000
+"""Groups of one request that are deleted together: each shard's share is one transaction, and whoever else
+has a turn of the shard waits behind it.
+"""
+
+BEGUN_AT_ONCE: Final = 100
+"""Of these, in one round of the loop."""
 
 
 class DeletionHandlers:
@@ -36,7 +41,14 @@ class DeletionHandlers:
     async def _delete_groups(self, header: RequestHeader, names: list[str], reply: Reply) -> None:
         errors: list[ErrorCode] = []
         for some in batched(names, AT_ONCE):
-            errors += await asyncio.gather(*(self._delete_group(reply.session, name) for name in some))
+            deleting_them: list[asyncio.Task[ErrorCode]] = []
+            async with asyncio.TaskGroup() as tasks:
+                for few in batched(some, BEGUN_AT_ONCE):
+                    deleting_them += [
+                        tasks.create_task(self._delete_group(reply.session, name)) for name in few
+                    ]
+                    await self._later.turn()
+            errors += [task.result() for task in deleting_them]
         body = deleting.deleted_groups(header.api_version, dict(zip(names, errors, strict=True)))
         reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 

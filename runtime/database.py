@@ -103,8 +103,11 @@ class Link(Protocol):
     def backend(self) -> Backend:
         """The server's end, by which a later connection can terminate it."""
 
-    def turn(self, held: Held, write: Callable[[TurnConnection], None], row: JournalRow) -> Written:
-        """Fence, write, journal, commit. Raises Fenced, or what `write` raises, with nothing written."""
+    def turn(self, held: Held, write: Callable[[TurnConnection], None], *rows: JournalRow) -> Written:
+        """Fence, write, journal, commit. Raises Fenced, or what `write` raises, with nothing written.
+
+        Several rows are the turns of several keys, whose numbers follow each other.
+        """
 
     def batch(self, held: Sequence[Held], write: Callable[[Connection], None]) -> None:
         """Fence all by their count, write, commit. Raises Fenced, or what `write` raises.

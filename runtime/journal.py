@@ -1,10 +1,21 @@
-"""This room forgets old journal entries, and never the last one of a lane (leases.md section 8, 9)."""
+"""This room writes journal entries, forgets old ones, and never the last of a lane (leases.md 8, 9)."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from runtime.database import JournalRow
 from runtime.ports import Connection
 
 RETENTION_DAYS = 30
 BATCH_ROWS = 10_000
+CAUSE_LENGTH = 200
 
+_ADD = """
+INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)
+VALUES (%s, %s, %s, %s, %s, %s, %s::jsonb, %s::jsonb, clock_timestamp())
+"""
 _FORGET = """
 DELETE FROM journal WHERE id IN (
     SELECT j.id FROM journal j
@@ -12,6 +23,21 @@ DELETE FROM journal WHERE id IN (
       AND EXISTS (SELECT FROM journal later WHERE later.lane = j.lane AND later.seq > j.seq)
     ORDER BY j.at LIMIT %s)
 """
+_encode = msgspec.json.Encoder().encode
+
+
+def add(connection: Connection, rows: Sequence[JournalRow]) -> None:
+    """Write the entries of one transaction; of several turns in one round trip."""
+    if len(rows) == 1:
+        connection.execute(_ADD, _columns(rows[0]))
+        return
+    with connection.cursor() as cursor:
+        cursor.executemany(_ADD, list(map(_columns, rows)))
+
+
+def _columns(row: JournalRow) -> tuple[Any, ...]:
+    told = (row.lane, row.seq, row.turn_id, row.node, row.key, row.cause[:CAUSE_LENGTH])
+    return (*told, _encode(row.summary).decode(), _encode(row.records).decode())
 
 
 def forget(connection: Connection, days: int = RETENTION_DAYS, rows: int = BATCH_ROWS) -> int:

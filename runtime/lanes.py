@@ -1,9 +1,9 @@
 """This room holds the lanes of a node: for each lease a queue, over five connections (design chapter 4.1)."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import Any, TypeVar
 
 import structlog
@@ -14,25 +14,28 @@ from runtime.batches import Seat
 from runtime.database import Database, Held, Link
 from runtime.freshness import STALLED_LOOK_MS, Freshness
 from runtime.news import News
-from runtime.ports import CONTROLLER_LANE, BatchSource, ConnectionLost, LaneLost, Subject, VersionConflict
-from runtime.queued import Queued
+from runtime.ports import (
+    CONTROLLER_LANE,
+    BatchSource,
+    ConnectionLost,
+    LaneLost,
+    SharingSubject,
+    Subject,
+    VersionConflict,
+)
+from runtime.queued import Line, Place, Queued
 from runtime.refusals import OnRefused, Refused, kind_of, tell_nobody
 from runtime.rests import FIRST_MS, Rests
 from runtime.streams import Stream
 from runtime.suspects import Suspects
 from runtime.taking import Takes
 from runtime.threads import OneThread, Threads
-from runtime.turn import NotLoaded, is_guilt, take_turn
+from runtime.turn import NotLoaded, is_guilt, take_together, take_turn
 from runtime.work_table import Offered
 
 STREAMS = 4
 """64 connections cost 85 MB, and two nodes pass max_connections; four carry the same load. The controller's
 lane has one more for itself: while ten thousand leaders are written, no member's commit waits behind them.
-"""
-
-TURN_WEIGHT_MAX = 1_000
-"""What more waits for one key is decided in its next turn: a turn stops the loop while it decides, and its
-transaction is ended by the server after two seconds. Each common event weighs 1 (ports.Subject.weight).
 """
 
 ALONE_TRIES_MAX = 2
@@ -57,11 +60,11 @@ class HeldLane:
         self._seat = Seat(name, epoch, self._forget)
         self._on_lost = on_lost
         self._closed = False
-        self._waiting: dict[tuple[int, str], Queued] = {}
-        self._timers: dict[tuple[int, str], asyncio.TimerHandle] = {}
-        self._suspected: set[tuple[int, str]] = set()
+        self._line = Line(self._submit)
+        self._timers: dict[Place, asyncio.TimerHandle] = {}
+        self._suspected: set[Place] = set()
         self._rests = Rests()
-        self._unread: dict[tuple[int, str], tuple[Instant, NotLoaded]] = {}
+        self._unread: dict[Place, tuple[Instant, NotLoaded]] = {}
         """What could not be read a moment ago, and until when nobody has it read anew."""
         self._news = News()
         """Whoever is hung up on comes again at once."""
@@ -87,12 +90,19 @@ class HeldLane:
 
     def hand_in(self, subject: Subject[Any, Any], key: str, *events: Any) -> None:
         """Queue events for the next turn of `key` (Lane.hand_in)."""
-        self._queue(subject, key).events.extend(events)
+        self._open()
+        self._line.at(subject, key).events.extend(events)
+
+    def hand_in_sharing(self, subject: SharingSubject[Any, Any], key: str, *events: Any) -> None:
+        """Queue events for a turn beside those of other keys (Lane.hand_in_sharing)."""
+        self._open()
+        self._line.at(subject, key, subject).events.extend(events)
 
     async def submit_turn(self, subject: Subject[Any, Any], key: str, *events: Any) -> None:
         """Hand in and wait until it was spoken (Lane.submit_turn)."""
+        self._open()
         spoken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting = self._queue(subject, key)
+        waiting = self._line.at(subject, key)
         waiting.events.extend(events)
         waiting.spoken.append((len(waiting.events), spoken))
         await spoken
@@ -235,15 +245,8 @@ class HeldLane:
         if self._closed or self._seat.is_lost or self._stream.stopped:
             raise LaneLost(self.name)
 
-    def _queue(self, subject: Subject[Any, Any], key: str) -> Queued:
-        self._open()
-        place = (id(subject), key)
-        waiting = self._waiting.get(place)
-        if waiting is None:
-            waiting = self._waiting[place] = Queued(subject, key)
-            metrics.lane_queue.inc()
-            self._stream.submit(partial(self._turn, place), partial(self._drop, place))
-        return waiting
+    def _submit(self, place: Place) -> None:
+        self._stream.submit(partial(self._turn, place), partial(self._drop, place))
 
     def _due(self, subject: Subject[Any, Any], key: str, at: Instant) -> None:
         place, freshness = (id(subject), key), self._lanes.freshness
@@ -270,19 +273,38 @@ class HeldLane:
         else:
             self.look_again(subject, key, again)
 
-    async def _turn(self, place: tuple[int, str]) -> None:
+    async def _turn(self, place: Place) -> None:
         """Take a turn of what waits for one key; whatever goes wrong ends here."""
         # What waits is taken only now, so that one turn decides all that came while time stood still.
         await self._lanes.freshness.wait()
-        waiting = None if place in self._suspected else self._take_waiting(place)
+        waiting = None if place in self._suspected else self._line.take(place)
         if waiting is None:
             return
+        if (subject := waiting.sharing) is not None:
+            others = self._line.take_others(subject, waiting.key, self._suspected)
+            if others:
+                await self._share(subject, [waiting, *others])
+                return
         suspects: Suspects | None = None
         with waiting.telling(LaneLost(self.name)):
             suspects = await self._take_turns(waiting.subject, waiting.key, waiting.events)
         self._go_on(place, waiting, suspects)
 
-    def _go_on(self, place: tuple[int, str], waiting: Queued, suspects: Suspects | None) -> None:
+    async def _share(self, subject: SharingSubject[Any, Any], turns: Sequence[Queued]) -> None:
+        """One transaction for turns of several keys, of which nobody waits to be told."""
+        over: Mapping[str, Exception | None] = {}
+        with suppress(LaneLost):
+            over = await take_together(self, subject, {one.key: one.events for one in turns})
+        for one in turns:
+            place = (id(subject), one.key)
+            if one.key not in over:
+                self._line.put_back(place, one)
+            elif (error := over[one.key]) is not None:
+                self._refuse(subject, one.key, one.events, error)
+            else:
+                self._went_well(place)
+
+    def _go_on(self, place: Place, waiting: Queued, suspects: Suspects | None) -> None:
         """Each turn of a search is a job of its own: others of the connection have theirs in between."""
         if suspects is not None and not suspects.is_over:
             self._suspected.add(place)
@@ -292,11 +314,11 @@ class HeldLane:
         waiting.tell()
         if place in self._suspected:
             self._suspected.discard(place)
-            if place in self._waiting:
+            if place in self._line:
                 # It came while what was before it was looked through.
-                self._stream.submit(partial(self._turn, place), partial(self._drop, place))
+                self._submit(place)
 
-    async def _try_some(self, place: tuple[int, str], waiting: Queued, suspects: Suspects) -> None:
+    async def _try_some(self, place: Place, waiting: Queued, suspects: Suspects) -> None:
         await self._lanes.freshness.wait()
         going_on: Suspects | None = None
         with waiting.telling(LaneLost(self.name)):
@@ -305,17 +327,6 @@ class HeldLane:
                 suspects.failed(left, error)
             going_on = suspects
         self._go_on(place, waiting, going_on)
-
-    def _take_waiting(self, place: tuple[int, str]) -> Queued | None:
-        """What the next turn of this key decides; if more waits, it queues behind the other keys."""
-        waiting = self._waiting.get(place)
-        if waiting is not None and (most := _borne(waiting.subject, waiting.events)) < len(waiting.events):
-            self._stream.submit(partial(self._turn, place), partial(self._drop, place))
-            return waiting.take(most)
-        if waiting is not None:
-            del self._waiting[place]
-            metrics.lane_queue.dec()
-        return waiting
 
     async def _take_turns(
         self, subject: Subject[Any, Any], key: str, events: Sequence[Any]
@@ -357,13 +368,16 @@ class HeldLane:
                 most = await take_turn(self, subject, key, events[:most])
                 events = events[most:]
                 if not events:
-                    self._rests.went_well((id(subject), key))
-                    self._unread.pop((id(subject), key), None)
+                    self._went_well((id(subject), key))
                     return events, None
         except LaneLost:
             raise
         except Exception as error:
             return events, error
+
+    def _went_well(self, place: Place) -> None:
+        self._rests.went_well(place)
+        self._unread.pop(place, None)
 
     def _refuse(self, subject: Subject[Any, Any], key: str, events: Sequence[Any], error: Exception) -> None:
         kinds = tuple(kind_of(event) for event in events)
@@ -380,11 +394,10 @@ class HeldLane:
         elif place not in self._timers:
             self.look_again(subject, key, after(self.now(), FIRST_MS))
 
-    def _drop(self, place: tuple[int, str]) -> None:
+    def _drop(self, place: Place) -> None:
         """The connection stopped before this turn began."""
-        waiting = self._waiting.pop(place, None)
+        waiting = self._line.drop(place)
         if waiting is not None:
-            metrics.lane_queue.dec()
             waiting.tell(LaneLost(self.name))
 
     def _forget(self) -> None:
@@ -396,10 +409,7 @@ class HeldLane:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        metrics.lane_queue.dec(len(self._waiting))
-        for waiting in self._waiting.values():
-            waiting.tell(LaneLost(self.name))
-        self._waiting.clear()
+        self._line.tell_all(LaneLost(self.name))
         self._suspected.clear()
         self._rests.forget()
         self._unread.clear()
@@ -471,16 +481,6 @@ class Lanes:
         stream = self._of_controller if name == CONTROLLER_LANE else of_shard
         seq = await self._takes[stream].take(name, seen_epoch, old_run)
         return None if seq is None else HeldLane(stream, name, seen_epoch + 1, seq, self, on_lost)
-
-
-def _borne(subject: Subject[Any, Any], events: Sequence[Any]) -> int:
-    """How many of the first events are one turn: at least one."""
-    weight = 0
-    for number, event in enumerate(islice(events, TURN_WEIGHT_MAX + 1)):
-        weight += subject.weight(event)
-        if weight > TURN_WEIGHT_MAX:
-            return max(number, 1)
-    return len(events)
 
 
 def _set(future: "asyncio.Future[Result]", result: Result) -> None:

@@ -104,7 +104,7 @@ class MemoryLink:
         """The server's end (Link.backend)."""
         return self._backend
 
-    def turn(self, held: Held, write: Callable[[Any], None], row: JournalRow) -> Written:
+    def turn(self, held: Held, write: Callable[[Any], None], *rows: JournalRow) -> Written:
         """Fence, write, journal, commit (Link.turn)."""
 
         def whole(connection: MemoryConnection) -> Written:
@@ -112,11 +112,12 @@ class MemoryLink:
             if connection.table("lease").get(held.name, (None, -1))[1] != held.epoch:
                 raise Fenced(held.name)
             write(connection)
-            place = (row.lane, row.seq)
-            if place in connection.table("journal"):
-                raise KeyError(f"the journal has {place} already")
-            plain = msgspec.json.decode(msgspec.json.encode(row.records))
-            connection.table("journal")[place] = replace(row, records=plain)
+            for row in rows:
+                place = (row.lane, row.seq)
+                if place in connection.table("journal"):
+                    raise KeyError(f"the journal has {place} already")
+                plain = msgspec.json.decode(msgspec.json.encode(row.records))
+                connection.table("journal")[place] = replace(row, records=plain)
             return Written(connection.offered)
 
         return self.transaction(whole)
@@ -311,10 +312,10 @@ class MemoryWork:
         row = self._rows.get(item_id)
         return row is not None and self._move(item_id, ("done", row.claim_epoch), state="adopted")
 
-    def withdraw(self, kind: str, key: str) -> None:
-        """Let nobody do or adopt the open items of this key (WorkTable.withdraw)."""
+    def withdraw(self, kind: str, keys: Sequence[str]) -> None:
+        """Let nobody do or adopt the open items of these keys (WorkTable.withdraw)."""
         for row in list(self._rows.values()):
-            if row.state != "adopted" and (row.kind, row.key) == (kind, key):
+            if row.state != "adopted" and row.kind == kind and row.key in keys:
                 self._rows[row.id] = replace(row, state="adopted")
 
     def finished(self, kind: str, keys: Sequence[str]) -> list[FinishedItem]:

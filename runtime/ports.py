@@ -162,6 +162,24 @@ class Subject(Protocol[State, Event]):
         """Our own mistake: these events could not be decided or written; hang up on who sent them."""
 
 
+class SharingStore(Store[State, Record], Protocol):
+    """The same of keys of which several may be written in one transaction."""
+
+    def save_all(self, connection: Connection, turns: Sequence[tuple[str, State, Sequence[Record]]]) -> None:
+        """`save` the turns of several keys: each by its name, its state before and its records."""
+
+
+class SharingSubject(Subject[State, Event], Protocol):
+    """The same of keys of which several may have their turns in one transaction (Lane.hand_in_sharing)."""
+
+    @property
+    def store(self) -> SharingStore[Any, Any]:
+        """Reads and writes the rows."""
+
+    def size(self, key: str) -> int:
+        """How many rows at most a turn of `key` writes, beside one for each of its events."""
+
+
 class BatchSource(Protocol):
     """The commits of one lane that wait for the next batch (no turn; design chapter 4.2)."""
 
@@ -228,6 +246,11 @@ class Lane(Protocol):
 
         No events: ask again because time has passed. Returns at once. The lane asks by itself at each
         decision's `look_again_at`. Raises LaneLost after the lane was given up or lost.
+        """
+
+    def hand_in_sharing(self, subject: SharingSubject[Any, Any], key: str, *events: Any) -> None:
+        """The same of what thousands of keys are asked at once: the turn of this key may be written in one
+        transaction with those of others that wait. What comes to nothing there has its own.
         """
 
     async def submit_turn(self, subject: Subject[Any, Any], key: str, *events: Any) -> None:

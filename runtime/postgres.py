@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from kafkaserver.version import own_version
-from runtime import cluster, nodes, succession
+from runtime import cluster, journal, nodes, succession
 from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.database import Backend, Fenced, Held, JournalRow, LeaseRow, Look, Peer, Written
 from runtime.failpoints import passing
@@ -88,10 +88,6 @@ _FENCE_ONLY = "SELECT held FROM fence"
 _CHANGED = "SELECT (SELECT count(*) FROM written), held FROM fence"
 _RETURNED = "SELECT written.*, held FROM fence LEFT JOIN written ON true"
 """The fence stands before what was written: it is looked at where nothing was."""
-_JOURNAL = """
-INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)
-VALUES (%s, %s, %s, %s, %s, %s, %s::jsonb, %s::jsonb, clock_timestamp())
-"""
 _BEGIN_RUN = """
 INSERT INTO node_session (run, node, pid, backend_start, renewals, ended, draining, addresses, version,
     started_at)
@@ -338,7 +334,7 @@ class PostgresLink:
         """The server's end (Link.backend)."""
         return self._backend
 
-    def turn(self, held: Held, write: Callable[[Any], None], row: JournalRow) -> Written:
+    def turn(self, held: Held, write: Callable[[Any], None], *rows: JournalRow) -> Written:
         """Fence, write, journal, commit (Link.turn)."""
         connection = self.connection
         connection.lane, connection.offered = held.name, []
@@ -350,10 +346,7 @@ class PostgresLink:
             passing("turn.fenced")
             write(connection)
             passing("turn.written")
-            values = (row.lane, row.seq, row.turn_id, row.node, row.key, row.cause[:200])
-            connection.execute(
-                _JOURNAL, (*values, _encode(row.summary).decode(), _encode(row.records).decode())
-            )
+            journal.add(connection, rows)
             passing("turn.journalled")
             connection.execute("COMMIT")
         passing("turn.committed")

@@ -5,9 +5,9 @@ It is the only place where control state changes.
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import structlog
 
@@ -16,7 +16,15 @@ from muster.kernel.instants import Instant
 from runtime import metrics
 from runtime.database import Fenced, Held, JournalRow, Link
 from runtime.failpoints import passing
-from runtime.ports import ConnectionLost, LaneLost, Subject, VersionConflict, is_unable
+from runtime.ports import (
+    ConnectionLost,
+    Entry,
+    LaneLost,
+    SharingSubject,
+    Subject,
+    VersionConflict,
+    is_unable,
+)
 from runtime.work_table import Offered
 
 ATTEMPTS = 5
@@ -136,6 +144,127 @@ async def take_turn(lane: TurnLane, subject: Subject[Any, Any], key: str, events
     if last is not None:
         raise last
     raise GaveUp(f"{lane.name}: {key}: the database ended {ATTEMPTS} transactions in a row")
+
+
+async def take_together(
+    lane: TurnLane, subject: SharingSubject[Any, Any], waiting: Mapping[str, Sequence[Any]]
+) -> Mapping[str, Exception | None]:
+    """Take the turns of several keys in one transaction; those that are over, with what went wrong in them.
+
+    Only while nothing goes wrong before: of all others nothing was written, and their turns are to be taken
+    one by one. A key that must be loaded first is one of these. Raises LaneLost.
+    """
+    await lane.thawed()
+    over: dict[str, Exception | None] = {}
+    decided: list[_Decided] = []
+    for key, events in waiting.items():
+        state = subject.cached(key)
+        if state is None:
+            continue
+        try:
+            decision = subject.decide(key, state, events, lane.now())
+            if not decision.records:
+                over[key] = _settled(lane, subject, key, state, decision)
+                continue
+            entry = subject.entry(key, events, decision)
+        except Exception:
+            # Whoever is to blame is found when this turn is taken alone.
+            subject.drop(key)
+            continue
+        decided.append(_Decided(key, state, decision, entry, subject.before(key, state)))
+    if not decided:
+        return over
+    written = False
+    try:
+        written = await _write_together(lane, subject, decided)
+    except (Fenced, LaneLost) as error:
+        lane.lost()
+        raise LaneLost(lane.name) from error
+    except Exception as error:
+        log.info("turns came to nothing together", lane=lane.name, keys=len(decided), error=repr(error))
+    finally:
+        if not written:
+            for one in decided:
+                subject.drop(one.key)
+    if written:
+        metrics.turns.labels("written").inc(len(decided))
+        for one in decided:
+            metrics.turn_events.observe(len(waiting[one.key]))
+            over[one.key] = _settled(lane, subject, one.key, one.state, one.decision)
+    return over
+
+
+class _Decided(NamedTuple):
+    """One of several turns, as it is to be written; `before` are the rows that it was decided on."""
+
+    key: str
+    state: Any
+    decision: Decision[Any, Any]
+    entry: Entry
+    before: Any
+
+
+async def _write_together(
+    lane: TurnLane, subject: SharingSubject[Any, Any], decided: Sequence[_Decided]
+) -> bool:
+    """As `_write`. Raises what a turn raises of which nothing was written."""
+    rows = [
+        JournalRow(
+            lane.name,
+            lane.seq + number,
+            uuid.uuid4(),
+            lane.node,
+            one.key,
+            one.entry.cause,
+            one.entry.summary,
+            one.decision.records,
+        )
+        for number, one in enumerate(decided, start=1)
+    ]
+    saves = [(one.key, one.before, one.decision.records) for one in decided]
+    held = Held(lane.name, lane.epoch)
+    started = time.monotonic()
+
+    def save(connection: Any) -> None:
+        subject.store.save_all(connection, saves)
+
+    try:
+        written = await lane.in_thread(lambda link: link.turn(held, save, *rows))
+        offered = written.offered
+    except ConnectionLost:
+        metrics.unknown_outcomes.inc()
+        if not await _was_written(lane, rows[-1]):
+            return False
+        offered = []
+    lane.seq = rows[-1].seq
+    took_ms = (time.monotonic() - started) * 1000
+    metrics.turn_ms.observe(took_ms)
+    log.info(
+        "turns",
+        lane=lane.name,
+        keys=len(rows),
+        seq=lane.seq,
+        epoch=lane.epoch,
+        cause=rows[0].cause,
+        ms=round(took_ms, 2),
+    )
+    lane.offered(offered)
+    return True
+
+
+def _settled(
+    lane: TurnLane, subject: Subject[Any, Any], key: str, state: Any, decision: Decision[Any, Any]
+) -> Exception | None:
+    """Speak one of several turns; what went wrong, if it was not spoken whole."""
+    try:
+        subject.settle(key, state, decision)
+    except Exception as error:
+        subject.drop(key)
+        problem = NotSpoken(f"{lane.name}: {key}")
+        problem.__cause__ = error
+        return problem
+    lane.look_again(subject, key, decision.look_again_at)
+    return None
 
 
 async def _load(lane: TurnLane, subject: Subject[Any, Any], key: str) -> Any:

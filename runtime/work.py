@@ -92,9 +92,9 @@ def adopt(connection: TurnConnection, item_id: str) -> None:
         raise VersionConflict(f"work item {item_id} is not done")
 
 
-def withdraw(connection: TurnConnection, kind: str, key: str) -> None:
-    """Count the open items of `key` as used, inside the turn that deletes what they are about."""
-    connection.work_table.withdraw(kind, key)
+def withdraw(connection: TurnConnection, kind: str, *keys: str) -> None:
+    """Count the open items of these keys as used, inside the turn that deletes what they are about."""
+    connection.work_table.withdraw(kind, keys)
 
 
 def finished(connection: TurnConnection, kind: str, keys: Sequence[str]) -> list[FinishedItem]:

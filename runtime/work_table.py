@@ -89,8 +89,8 @@ class WorkTable(Protocol):
     def adopt(self, item_id: str) -> bool:
         """Count a done item as used, in the owner's turn; False: it is not done."""
 
-    def withdraw(self, kind: str, key: str) -> None:
-        """Nobody wants the open items of this key any more: a claim on one cannot be finished."""
+    def withdraw(self, kind: str, keys: Sequence[str]) -> None:
+        """Nobody wants the open items of these keys any more: a claim on one cannot be finished."""
 
     def finished(self, kind: str, keys: Sequence[str]) -> list[FinishedItem]:
         """Done items of these keys."""
@@ -182,12 +182,12 @@ class PostgresWork:
             item_id,
         )
 
-    def withdraw(self, kind: str, key: str) -> None:
-        """Let nobody do or adopt the open items of this key (WorkTable.withdraw)."""
+    def withdraw(self, kind: str, keys: Sequence[str]) -> None:
+        """Let nobody do or adopt the open items of these keys (WorkTable.withdraw)."""
         self._connection.execute(
             "UPDATE work_item SET state = 'adopted', adopted_at = clock_timestamp()"
-            " WHERE kind = %s AND key = %s AND state <> 'adopted'",
-            (kind, key),
+            " WHERE kind = %s AND key = ANY (%s) AND state <> 'adopted'",
+            (kind, list(keys)),
         )
 
     def finished(self, kind: str, keys: Sequence[str]) -> list[FinishedItem]:

@@ -168,3 +168,11 @@ class GroupState(Struct, frozen=True):
     memory: Memory = made_by(default_factory=Memory)
     classic: ClassicMemory = made_by(default_factory=ClassicMemory)
     quarantine_ends: Mapping[str, Instant] = {}
+
+
+def take_over_what_was_heard(before: ClassicMemory, after: ClassicMemory) -> None:
+    """Members were heard while the turn was written; it may have sorted out those that are gone."""
+    if after.heard_at is not before.heard_at:
+        for member_id, at in before.heard_at.items():
+            if member_id in after.sessions and at > after.heard_at.get(member_id, START):
+                after.heard_at[member_id] = at

@@ -1,1 +1,1 @@
-DELETE FROM committed_offset WHERE group_name = %(group)s
+DELETE FROM committed_offset WHERE group_name = ANY (%(groups)s::text[])

@@ -1,1 +1,1 @@
-DELETE FROM group_waiting WHERE group_name = %(group)s
+DELETE FROM group_waiting WHERE group_name = ANY (%(groups)s::text[])

@@ -60,6 +60,10 @@ class CounterStore:
         if connection.execute(statement, values).rowcount != 1:
             raise VersionConflict(key)
 
+    def save_all(self, connection: Any, turns: Sequence[tuple[str, Counter, Sequence[Added]]]) -> None:
+        for key, before, records in turns:
+            self.save(connection, key, before, records)
+
 
 def fold(before: Counter, records: Sequence[Added]) -> Counter:
     """The counter after one turn."""
@@ -78,6 +82,7 @@ class Counters:
     decided: int = 0
     look_again_at: Instant | None = None
     weights: dict[int, int] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def cached(self, key: str) -> Counter | None:
         return self.states.get(key)
@@ -96,6 +101,9 @@ class Counters:
 
     def weight(self, event: int) -> int:
         return self.weights.get(event, 1)
+
+    def size(self, key: str) -> int:
+        return self.sizes.get(key, 0)
 
     def beat(self, key: str, now: Instant) -> Instant | None:
         return None

@@ -326,6 +326,39 @@ def test_a_deleted_group_leaves_nothing_and_its_successor_starts_above_its_gener
     assert turns.store.load(connection, "departures").generation == 2
 
 
+def _empty(connection: LaneConnection, name: str, offset: int) -> GroupRows:
+    """A group that only has an offset, in its second generation."""
+    turns = Turns(connection, name)
+    settled(turns)
+    GroupStore().write_offsets(connection, {(name, P[0]): offset})
+    turns.take(records.MemberRemoved("ann", "left"), records.MemberRemoved("ben", "left"))
+    return GroupStore().load(connection, name)
+
+
+def test_groups_that_end_together_leave_nothing_and_whoever_does_not_end_is_written_beside(
+    connection: LaneConnection,
+) -> None:
+    names = ("arrivals", "departures", "transfers")
+    rows = {name: _empty(connection, name, 7) for name in names}
+    saves = [(name, rows[name], (records.GroupDeleted(),)) for name in names[:2]]
+    GroupStore().save_all(connection, [*saves, ("transfers", rows["transfers"], (joins("cleo"),))])
+    left = connection.execute("SELECT name, version FROM consumer_group").fetchall()
+    assert left == [("transfers", rows["transfers"].version + 1)]
+    offsets = connection.execute("SELECT DISTINCT group_name FROM committed_offset").fetchall()
+    assert offsets == [("transfers",)]
+    assert {name for name, _ in connection.row_ids} == {"transfers"}
+    assert GroupStore().load(connection, "arrivals").generation == rows["arrivals"].generation + 1
+
+
+def test_of_groups_that_end_together_each_is_as_it_was_decided_on_or_none_ends(
+    connection: LaneConnection,
+) -> None:
+    rows = {name: _empty(connection, name, 7) for name in ("arrivals", "departures")}
+    connection.execute("UPDATE consumer_group SET version = version + 1 WHERE name = 'arrivals'")
+    with pytest.raises(VersionConflict):
+        GroupStore().save_all(connection, [(name, rows[name], (records.GroupDeleted(),)) for name in rows])
+
+
 def test_what_kafkas_consumers_are_assigned_is_shown_and_other_bytes_show_nothing(
     connection: LaneConnection,
 ) -> None:

@@ -93,13 +93,15 @@ class NodesLink(MemoryLink):
             self._node.cluster.checks.run_ended(run)
         return ended
 
-    def turn(self, held: Held, write: Callable[[Any], None], row: JournalRow) -> Written:
+    def turn(self, held: Held, write: Callable[[Any], None], *rows: JournalRow) -> Written:
         """Fence, write, journal, commit (Link.turn)."""
         before, table = self._rows.rows, self._rows.tables["groups"]
         try:
-            return super().turn(held, write, row)
+            return super().turn(held, write, *rows)
         finally:
             if self._rows.tables["groups"] is not table:
+                # There is one group, so no turn shares its transaction with another key's.
+                (row,) = rows
                 self._rows.world.turn_committed(self._node, before, row.records)
 
     def batch(self, held: Sequence[Held], write: Callable[[Any], None]) -> None:
@@ -153,6 +155,12 @@ class Store(GroupStore):
             elif isinstance(record, GroupDeleted):
                 connection.table("floor")[key] = table.pop(key).generation + 1
                 work.withdraw(connection, REBALANCE, key)
+
+    def save_all(
+        self, connection: Any, turns: Sequence[tuple[str, GroupRows, Sequence[GroupRecord]]]
+    ) -> None:
+        for key, before, records in turns:
+            self.save(connection, key, before, records)
 
     def write_offsets(self, connection: Any, offsets: GroupOffsets) -> None:
         self._owner.may_fail()

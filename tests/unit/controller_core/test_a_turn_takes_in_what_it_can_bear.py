@@ -20,7 +20,7 @@ from muster.messages.link.from_broker import (
     WantedReplicas,
 )
 from muster.messages.link.quotas import AlterClientQuotas, QuotaAlteration
-from runtime.lanes import TURN_WEIGHT_MAX
+from runtime.queued import TURN_WEIGHT_MAX
 from tests.unit.controller_core.stage import heard
 
 TOPIC = UUID(int=1)

@@ -148,6 +148,12 @@ class MemoryGroups(GroupStore):
                 del table[key]
                 connection.table("floor")["generation"] = before.generation + 1
 
+    def save_all(
+        self, connection: Any, turns: Sequence[tuple[str, GroupRows, Sequence[GroupRecord]]]
+    ) -> None:
+        for key, before, records in turns:
+            self.save(connection, key, before, records)
+
     def write_offsets(self, connection: Any, offsets: GroupOffsets) -> None:
         self._pass_the_gate()
         table = connection.table("groups")

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from muster.kernel.shards import shard_of
-from runtime.lanes import TURN_WEIGHT_MAX
 from runtime.ports import shard_lane
+from runtime.queued import TURN_WEIGHT_MAX
 from tests.unit.coordinator.shards import Caller, Shards, registering
 
 GROUP, MEMBERS = "departures", 100

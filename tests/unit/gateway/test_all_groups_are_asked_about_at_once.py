@@ -9,12 +9,16 @@ import pytest
 
 from gateway import questions
 from gateway.translation import deleting, offsets
+from groups.core.classic import CLASSIC, ClassicRows
+from groups.core.state import GroupRows
 from muster.kafkawire.api_table import ApiKey, build, encode_body, part, request_class, response_class
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.shards import shard_of
+from runtime.database import JournalRow
+from runtime.memory import MemoryLink
 from tests.unit.gateway.doors import KEY, Peer, kafka_door
 
-NONE, NOT_COORDINATOR, NOT_FOUND = 0, 16, 69
+NONE, NOT_COORDINATOR, NON_EMPTY, NOT_FOUND = 0, 16, 68, 69
 DESCRIBE, DELETE, FETCH = ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_GROUPS, ApiKey.OFFSET_FETCH
 MANY = 10_000
 
@@ -62,6 +66,33 @@ async def test_each_of_ten_thousand_is_deleted_or_refused() -> None:
         told = (await ann.ask(DELETE, 2, groups_names=names())).results
         assert tuple(one.group_id for one in told) == names()
         assert {int(one.error_code) for one in told} == {NOT_FOUND, NOT_COORDINATOR}
+
+
+async def test_groups_of_one_shard_are_deleted_in_one_transaction_and_answered_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A transaction for each was ten thousand waits for a disk."""
+    mine = list(
+        islice((one for one in map("group-{}".format, count()) if shard_of(one) == shard_of(KEY)), 60)
+    )
+    written: list[int] = []
+    turn = MemoryLink.turn
+
+    def counted(link: MemoryLink, held: Any, write: Any, *rows: JournalRow) -> Any:
+        written.append(len(rows))
+        return turn(link, held, write, *rows)
+
+    groups = [GroupRows(name, version=3, protocol=CLASSIC, classic=ClassicRows()) for name in mine]
+    async with kafka_door(stored=groups) as door:
+        ann = await door.peer()
+        await ann.joins()
+        monkeypatch.setattr(MemoryLink, "turn", counted)
+        told = (await ann.ask(DELETE, 2, groups_names=(KEY, *mine, "group-of-nobody"))).results
+        outcomes = {one.group_id: int(one.error_code) for one in told}
+        assert outcomes.pop(KEY) == NON_EMPTY
+        assert outcomes.pop("group-of-nobody") in (NOT_FOUND, NOT_COORDINATOR)
+        assert set(outcomes.values()) == {NONE}
+        assert (sum(written), len(written)) == (len(mine), 1)
 
 
 @pytest.mark.parametrize("version", range(3))

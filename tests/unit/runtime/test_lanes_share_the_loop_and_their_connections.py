@@ -9,9 +9,10 @@ from structlog.testing import capture_logs
 
 from muster.kernel.decision import Decision
 from muster.kernel.instants import Instant
-from runtime.lanes import TURN_WEIGHT_MAX, HeldLane
+from runtime.lanes import HeldLane
 from runtime.memory import MemoryConnection, MemoryLink
 from runtime.ports import CONTROLLER_LANE, shard_lane
+from runtime.queued import TURN_WEIGHT_MAX
 from runtime.rests import FIRST_MS
 from tests.conformance.counters import Added, Counter, Counters, CounterStore, Tally, read_journal, read_tally
 from tests.unit.runtime.lanes_in_memory import LanesInMemory, lanes_in_memory, until

@@ -1,0 +1,1 @@
+DELETE FROM group_quarantine WHERE group_name = ANY (%(groups)s::text[])

@@ -1,1 +1,0 @@
-DELETE FROM consumer_group WHERE name = %(group)s

@@ -1,0 +1,1 @@
+DELETE FROM group_quarantine WHERE group_name = %(group)s AND member_id = %(member_id)s
