@@ -3,6 +3,7 @@
 A broker asks over its link, a node by a row of the database; who translates Kafka's words knows neither.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from kafkaserver.producer_ids import NoProducerIds
@@ -17,6 +18,7 @@ TURN_TIMEOUT_S = 30.0
 """For what is decided in one turn and waits for nothing more."""
 
 Answer = TypeVar("Answer", bound=WishAnswer)
+One = TypeVar("One")
 
 
 class ControllerUnreachable(NoProducerIds):
@@ -39,6 +41,11 @@ async def answer_of(controller: Controller, wish: Wish, kind: type[Answer]) -> A
     answer = await controller.ask(wish)
     assert isinstance(answer, kind), f"{type(wish).__name__} was answered by {type(answer).__name__}"
     return answer
+
+
+def portions(asked: Sequence[One], most: int) -> Iterator[tuple[One, ...]]:
+    """All of them in their order, so many at a time: each portion is a wish, and a turn of the controller."""
+    return (tuple(asked[first : first + most]) for first in range(0, len(asked), most))
 
 
 def timeout_ms(stated_ms: int) -> int:

@@ -4,7 +4,7 @@ Ten thousand topics of which few set anything are ten thousand names before the 
 """
 
 import struct
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from muster.kafkawire.api_table import (
@@ -110,22 +110,3 @@ class DescribedConfigs:
             config_type=one.known.kind.type.value,
             documentation=one.known.documentation if self._with_documentation else None,
         )
-
-
-def altered(
-    header_key: int, version: int, results: Iterable[tuple[int, str, ErrorCode, str]]
-) -> Mapping[str, Any]:
-    """The fields of an answer to AlterConfigs or IncrementalAlterConfigs: (kind, name, error, text) each."""
-    result = part(response_class(header_key, version), "AlterConfigsResourceResponse")
-    return {
-        "responses": tuple(
-            build(
-                result,
-                error_code=error,
-                error_message=text or None,
-                resource_type=kind,
-                resource_name=name,
-            )
-            for kind, name, error, text in results
-        )
-    }

@@ -4,9 +4,9 @@ What is set is told from what the door knows (design.md 8a rule 2); what is to b
 decides (conformance 210).
 """
 
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Final, Protocol
 
 from kafkaserver.admin.asking import (
@@ -14,20 +14,15 @@ from kafkaserver.admin.asking import (
     ControllerUnreachable,
     TooLargeToForward,
     answer_of,
+    portions,
     refusal,
 )
-from kafkaserver.admin.config_answers import DescribedConfigs, altered
+from kafkaserver.admin.config_answers import DescribedConfigs
+from kafkaserver.admin.outcomes import altered_configs
 from kafkaserver.callers import OPERATE, VIEW, KafkaCaller, caller_of
 from kafkaserver.later import Later
 from kafkaserver.replies import Handler, Reply
-from muster.kafkawire.api_table import (
-    ApiKey,
-    RequestHeader,
-    build,
-    encode_reply,
-    read_request,
-    response_class,
-)
+from muster.kafkawire.api_table import ApiKey, RequestHeader, frame_reply, read_request
 from muster.kernel.config_descriptions import of_broker, of_cluster, of_node, of_topic
 from muster.kernel.config_levels import Levels, Source
 from muster.kernel.error_codes import ErrorCode
@@ -42,8 +37,8 @@ from muster.messages.link.configs import (
     ResourceType,
 )
 
-MOST_RESOURCES: Final = 1_000
-"""In one request that changes them: all of them are one turn of the controller."""
+CHANGED_AT_ONCE: Final = 250
+"""Resources of one turn of the controller: whoever changes thousands waits for several."""
 
 APPLIED_TIMEOUT_S: Final = 1.0
 """So long at most the answer to a change waits until this door knows of it."""
@@ -179,38 +174,33 @@ class ConfigHandlers:
                 asked.append(_altered_configs(one, is_whole))
             except _Refused as refused:
                 asked.append(refused)
-        wish = AlterConfigs(
-            resources=tuple(one for one in asked if isinstance(one, AlteredConfigs)),
-            validate_only=request.validate_only,
-            principal=caller.principal,
-        )
-        decided = await self._results(wish)
+        resources = [one for one in asked if isinstance(one, AlteredConfigs)]
+        decided = await self._results(resources, caller.principal, validate_only=request.validate_only)
         results = []
         for one, outcome in zip(request.resources, asked, strict=True):
             said = outcome if isinstance(outcome, _Refused) else next(decided)
             results.append((one.resource_type, one.resource_name, said.error, said.text))
-        body = build(
-            response_class(header.api_key, header.api_version),
-            **altered(header.api_key, header.api_version, results),
-        )
-        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+        body = altered_configs(header.api_key, header.api_version, results)
+        reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 
-    async def _results(self, wish: AlterConfigs) -> Iterator[ConfigResult]:
-        """What the controller says of each, or why it was not asked."""
-        if not wish.resources:
-            return iter(())
-        if len(wish.resources) > MOST_RESOURCES:
-            text = f"one request changes at most {MOST_RESOURCES} resources"
-            return repeat(_result(ErrorCode.POLICY_VIOLATION, text))
-        try:
-            answer = await answer_of(self._controller, wish, ConfigResults)
-        except (ControllerUnreachable, TooLargeToForward) as problem:
-            return repeat(_result(*refusal(problem)))
-        made = [one.version for one in answer.results if one.error is ErrorCode.NONE]
-        if made and not wish.validate_only:
+    async def _results(
+        self, resources: Sequence[AlteredConfigs], principal: str, *, validate_only: bool
+    ) -> Iterator[ConfigResult]:
+        """What the controller says of each, turn by turn while it answers, or why it was not asked."""
+        results: list[ConfigResult] = []
+        behind: Iterator[ConfigResult] = iter(())
+        for some in portions(resources, CHANGED_AT_ONCE):
+            wish = AlterConfigs(resources=some, validate_only=validate_only, principal=principal)
+            try:
+                results += (await answer_of(self._controller, wish, ConfigResults)).results
+            except (ControllerUnreachable, TooLargeToForward) as problem:
+                behind = repeat(_result(*refusal(problem)))
+                break
+        made = [one.version for one in results if one.error is ErrorCode.NONE]
+        if made and not validate_only:
             # Whoever asks next at this door is told of it.
             await self._known.until_known(max(made), APPLIED_TIMEOUT_S)
-        return iter(answer.results)
+        return chain(results, behind)
 
 
 def _result(error: ErrorCode, text: str) -> ConfigResult:

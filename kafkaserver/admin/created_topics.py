@@ -12,6 +12,7 @@ from muster.kafkawire.api_table import (
     part,
     response_class,
 )
+from muster.kafkawire.fields import text
 from muster.kafkawire.numbers import uvarint
 from muster.kernel import topic_configs
 from muster.kernel.config_descriptions import of_topic
@@ -35,12 +36,17 @@ class CreatedTopics:
         self._version = version
         self._levels = levels
         self._encoded: dict[frozenset[tuple[str, str]], bytes] = {}
+        self._refused: dict[tuple[ErrorCode, str], bytes] = {}
+        """What stands behind the names of topics that were refused alike: thousands may be."""
         self._results: list[bytes] = []
 
     def add(self, answer: CreatedTopic, configs: Mapping[str, str | None]) -> None:
         """`configs`: what the request set; null beside no error would break Java's client."""
+        if answer.error is not ErrorCode.NONE and answer.topic_id is None:
+            self._results.append(text(answer.name, self._is_flexible) + self._why(answer))
+            return
         result = self._result(answer.name, answer, ())
-        if answer.error is ErrorCode.NONE and self._version >= CONFIGS_ARE_TOLD_SINCE:
+        if answer.error is ErrorCode.NONE and self._is_flexible:
             result = result.removesuffix(_NO_CONFIGS) + self._configs(configs)
         self._results.append(result)
 
@@ -57,6 +63,18 @@ class CreatedTopics:
             count = len(self._results).to_bytes(4, "big")
         whole = b"".join((start, count, *self._results, end))
         return frame_reply(ApiKey.CREATE_TOPICS, self._version, correlation_id, whole)
+
+    @property
+    def _is_flexible(self) -> bool:
+        return self._version >= CONFIGS_ARE_TOLD_SINCE
+
+    def _why(self, answer: CreatedTopic) -> bytes:
+        """What stands behind the name of a topic that was refused: nothing but the error and why."""
+        alike = answer.error, answer.text
+        if alike not in self._refused:
+            nobody = CreatedTopic(name="", error=answer.error, text=answer.text)
+            self._refused[alike] = self._result("", nobody, ())[len(text("", self._is_flexible)) :]
+        return self._refused[alike]
 
     def _configs(self, configs: Mapping[str, str | None]) -> bytes:
         """What stands behind the counts of a topic that sets these."""
@@ -95,9 +113,9 @@ class CreatedTopics:
         )
 
 
-def _stored(key: str, text: str) -> str:
-    """`text` as the controller has stored it; one of another release may take what this one does not know."""
+def _stored(key: str, value: str) -> str:
+    """`value` as the controller has stored it; another release may take what this one does not know."""
     try:
-        return topic_configs.checked(key, text)
+        return topic_configs.checked(key, value)
     except BadConfig:
-        return text
+        return value

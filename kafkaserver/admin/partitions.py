@@ -1,15 +1,16 @@
 """This room answers CreatePartitions at every door; the controller decides (002 B)."""
 
+import asyncio
 from collections import Counter
-from datetime import timedelta
 from typing import Any
 
 from kafkaserver.admin.asking import Controller, timeout_ms
+from kafkaserver.admin.outcomes import grown_topics
 from kafkaserver.admin.topics import NAMED_TWICE, NOT_AUTHORIZED, results_of
 from kafkaserver.callers import caller_of
 from kafkaserver.later import Later
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import RequestHeader, build, encode_reply, part, read_request, response_class
+from muster.kafkawire.api_table import RequestHeader, frame_reply, read_request
 from muster.messages.link.from_broker import CreatePartitions, GrownTopic
 
 
@@ -32,30 +33,24 @@ class PartitionHandlers:
             name: NAMED_TWICE if count > 1 else None if caller.may_create(name) else NOT_AUTHORIZED
             for name, count in Counter(topic.name for topic in request.topics).items()
         }
+        loop = asyncio.get_running_loop()
+        until = loop.time() + request.timeout.total_seconds()
         results = await results_of(
             self._controller,
             tuple(topics[name] for name, refused in asked.items() if refused is None),
             lambda allowed: CreatePartitions(
                 topics=allowed,
-                timeout_ms=timeout_ms(int(request.timeout.total_seconds() * 1000)),
+                timeout_ms=timeout_ms(int((until - loop.time()) * 1000)),
                 validate_only=request.validate_only,
                 principal=caller.principal,
             ),
         )
-        shape = response_class(header.api_key, header.api_version)
-        answers = []
+        told = []
         for name, refused in asked.items():
             result = refused or next(results)
-            answers.append(
-                build(
-                    part(shape, "CreatePartitionsTopicResult"),
-                    name=name,
-                    error_code=result.error,
-                    error_message=result.text or None,
-                )
-            )
-        body = build(shape, throttle_time=timedelta(0), results=tuple(answers))
-        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+            told.append((name, result.error, result.text))
+        body = grown_topics(header.api_version, told)
+        reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 
 
 def _grown_topic(topic: Any) -> GrownTopic:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -12,23 +12,18 @@ from kafkaserver.admin.asking import (
     ControllerUnreachable,
     TooLargeToForward,
     answer_of,
+    portions,
     refusal,
     timeout_ms,
 )
 from kafkaserver.admin.configs import KnownConfigs
 from kafkaserver.admin.created_topics import CONFIGS_ARE_TOLD_SINCE, CreatedTopics
 from kafkaserver.admin.creation_quota import CreationQuota
+from kafkaserver.admin.outcomes import deleted_topics
 from kafkaserver.callers import KafkaCaller, caller_of
 from kafkaserver.later import Later
 from kafkaserver.replies import Reply
-from muster.kafkawire.api_table import (
-    RequestHeader,
-    build,
-    encode_reply,
-    part,
-    read_request,
-    response_class,
-)
+from muster.kafkawire.api_table import RequestHeader, frame_reply, read_request
 from muster.kernel.config_levels import Levels
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.instants import Instant
@@ -46,7 +41,10 @@ from muster.messages.link.to_broker import CreatedTopic, CreateTopicsAnswer, Top
 _Topic = TypeVar("_Topic", NamedTopic, GrownTopic)
 
 MOST_TOPICS = 1_000
-"""In one request: all of them are one turn of the controller, which nobody else may wait long for."""
+"""Created by one request: all of them are one turn of the controller, which nobody else may wait long for."""
+
+CHANGED_AT_ONCE = 250
+"""Topics of one turn where they are deleted, or grow: whoever names thousands waits for several."""
 
 _QUOTA_IS_KNOWN_SINCE = 6
 
@@ -197,21 +195,13 @@ class TopicHandlers:
             ),
             lambda allowed: DeleteTopics(topics=allowed, principal=caller.principal),
         )
-        shape = response_class(header.api_key, header.api_version)
-        responses = []
+        told = []
         for topic, refused in asked.items():
             result = refused or next(results)
-            responses.append(
-                build(
-                    part(shape, "DeletableTopicResult"),
-                    name=result.name or topic.name,
-                    topic_id=result.topic_id or topic.topic_id,
-                    error_code=result.error,
-                    error_message=result.text or None,
-                )
-            )
-        body = build(shape, throttle_time=timedelta(0), responses=tuple(responses))
-        reply.send(encode_reply(header.api_key, header.api_version, header.correlation_id, body))
+            topic_id = result.topic_id or topic.topic_id
+            told.append((result.name or topic.name, topic_id, result.error, result.text))
+        body = deleted_topics(header.api_version, told)
+        reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
 
     def _may_not_change(self, caller: KafkaCaller, topic: _Named) -> TopicResult | None:
         """Why this topic is not asked for.
@@ -232,18 +222,17 @@ async def results_of(
     topics: tuple[_Topic, ...],
     wish: Callable[[tuple[_Topic, ...]], DeleteTopics | CreatePartitions],
 ) -> Iterator[TopicResult]:
-    """What the controller says of each topic of this wish, or why it was not asked."""
-    if not topics:
-        return iter(())
-    if len(topics) > MOST_TOPICS:
-        text = f"one request names at most {MOST_TOPICS} topics"
-        return repeat(TopicResult(error=ErrorCode.POLICY_VIOLATION, text=text))
-    try:
-        answer = await answer_of(controller, wish(topics), TopicResults)
-    except (ControllerUnreachable, TooLargeToForward) as problem:
-        error, text = refusal(problem)
-        return repeat(TopicResult(error=error, text=text))
-    return iter(answer.topics)
+    """What the controller says of each topic of this wish, or why it was not asked: turn by turn, for as long
+    as it answers.
+    """
+    results: list[TopicResult] = []
+    for some in portions(topics, CHANGED_AT_ONCE):
+        try:
+            results += (await answer_of(controller, wish(some), TopicResults)).topics
+        except (ControllerUnreachable, TooLargeToForward) as problem:
+            error, text = refusal(problem)
+            return chain(results, repeat(TopicResult(error=error, text=text)))
+    return iter(results)
 
 
 def _named(request: Any) -> list[_Named]:

@@ -120,10 +120,10 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.SASL_HANDSHAKE, 0, 0, 1, NEVER_FLEXIBLE, limit_bytes=1024),
         Api(ApiKey.API_VERSIONS, 0, 0, 4, 3),
         # 50,000 topics, each of them refused, held the loop for 0.8 s; the replicas of one may be as many.
-        Api(ApiKey.CREATE_TOPICS, 2, 2, 7, 5, entry_weight=25),
-        Api(ApiKey.DELETE_TOPICS, 1, 1, 6, 4, entry_weight=25),
-        # Each is a file of its own to write.
-        Api(ApiKey.DELETE_RECORDS, 0, 0, 2, 2, limit_elements=5_000),
+        Api(ApiKey.CREATE_TOPICS, 2, 2, 7, 5, entry_weight=8),
+        Api(ApiKey.DELETE_TOPICS, 1, 1, 6, 4, entry_weight=10),
+        # 10,000 partitions, each in a topic of its own.
+        Api(ApiKey.DELETE_RECORDS, 0, 0, 2, 2, limit_elements=20_000),
         Api(ApiKey.INIT_PRODUCER_ID, 0, 0, 4, 2),
         # As many as one Fetch: when leaders have moved a reader asks about all of them at once.
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 2, 4, 4, limit_elements=20_000),
@@ -133,15 +133,15 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.DELETE_ACLS, 1, 1, 3, 2, limit_bytes=64 * 1024, limit_elements=1_000),
         # Kafka's own topic tool asks about every topic at once.
         Api(ApiKey.DESCRIBE_CONFIGS, 1, 1, 4, 4, limit_elements=20_000),
-        Api(ApiKey.ALTER_CONFIGS, 0, 0, 2, 2, limit_elements=20_000, entry_weight=10),
+        Api(ApiKey.ALTER_CONFIGS, 0, 0, 2, 2, entry_weight=8),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 1, 2, 2, limit_elements=20_000),
         Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 1, 4, 2),
         Api(ApiKey.SASL_AUTHENTICATE, 0, 0, 2, 2, limit_bytes=4 * 1024),
-        Api(ApiKey.CREATE_PARTITIONS, 0, 0, 3, 2, entry_weight=25),
+        Api(ApiKey.CREATE_PARTITIONS, 0, 0, 3, 2, entry_weight=10),
         Api(ApiKey.DELETE_GROUPS, 0, 0, 2, 2, limit_elements=10_000),
-        # 25,000 topics with a partition each held the loop for 0.5 s.
-        Api(ApiKey.ELECT_LEADERS, 0, 0, 2, 2, limit_elements=10_000, entry_weight=2),
-        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 0, 1, 1, limit_elements=20_000, entry_weight=10),
+        # 10,000 partitions, each in a topic of its own: 25,000 held the loop for 0.5 s.
+        Api(ApiKey.ELECT_LEADERS, 0, 0, 2, 2, limit_elements=30_000, entry_weight=2),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 0, 1, 1, entry_weight=8),
         Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 0, 1, 0),
         Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0, 0),
         Api(ApiKey.OFFSET_DELETE, 0, 0, 0, NEVER_FLEXIBLE),

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from broker.core.replica_log import PartitionKey
+from broker.handlers_records import deleted_records
 from kafkaserver.callers import KafkaCaller
-from muster.kafkawire.api_table import ApiKey, part, request_class
+from muster.kafkawire.api_table import ApiKey, build, encode_body, part, request_class, response_class
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.scopes import EVERYTHING
 from tests.unit.broker_data_plane.planes import (
@@ -170,3 +171,46 @@ async def test_a_follower_below_the_start_is_told_where_it_is(tmp_path: Path) ->
         answer = fetched(await two.ask(FETCH, 16, follow(1)))
         assert int(answer.error_code) == ErrorCode.OFFSET_OUT_OF_RANGE
         assert answer.log_start_offset == 3
+
+
+async def test_ten_thousand_partitions_are_answered_in_one_request(tmp_path: Path) -> None:
+    """So many name Kafka's tools at once; whoever named 5,000 was hung up on."""
+    async with broker(tmp_path) as one, client(one.client_port) as ann:
+        await with_records(one, ann)
+        shape = request_class(DELETE, 2)
+        asked = part(shape, "DeleteRecordsPartition")(partition_index=0, offset=2)
+        topic = part(shape, "DeleteRecordsTopic")
+        named = ("orders", *(f"topic-{number}" for number in range(9_999)))
+        request = shape(
+            topics=tuple(topic(name=name, partitions=(asked,)) for name in named),
+            timeout=timedelta(milliseconds=10_000),
+        )
+        told = {
+            one.name: int(one.partitions[0].error_code) for one in (await ann.ask(DELETE, 2, request)).topics
+        }
+        assert (len(told), told.pop("orders"), set(told.values())) == (10_000, ErrorCode.NONE, {3})
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_what_was_deleted_is_worded_as_by_kio(version: int) -> None:
+    shape = response_class(DELETE, version)
+    place, topic = part(shape, "DeleteRecordsPartitionResult"), part(shape, "DeleteRecordsTopicResult")
+    told = [
+        (name, number, low_watermark, error)
+        for name in ("orders", "ü-日本")
+        for number, (low_watermark, error) in enumerate(
+            ((5, ErrorCode.NONE), (-1, ErrorCode.REQUEST_TIMED_OUT))
+        )
+    ]
+    topics = tuple(
+        topic(
+            name=name,
+            partitions=tuple(
+                place(partition_index=number, low_watermark=low, error_code=error)
+                for of, number, low, error in told
+                if of == name
+            ),
+        )
+        for name in ("orders", "ü-日本")
+    )
+    assert deleted_records(version, told) == encode_body(build(shape, topics=topics))

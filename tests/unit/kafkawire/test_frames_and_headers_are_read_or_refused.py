@@ -177,11 +177,11 @@ def test_more_elements_than_a_request_may_have_are_refused_before_one_is_built()
 
 
 MOST_ENTRIES = {
-    ApiKey.CREATE_TOPICS: 2_000,
-    ApiKey.DELETE_TOPICS: 2_000,
-    ApiKey.CREATE_PARTITIONS: 2_000,
-    ApiKey.ALTER_CONFIGS: 2_000,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: 2_000,
+    ApiKey.CREATE_TOPICS: 6_250,
+    ApiKey.DELETE_TOPICS: 5_000,
+    ApiKey.CREATE_PARTITIONS: 5_000,
+    ApiKey.ALTER_CONFIGS: 6_250,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 6_250,
 }
 
 
