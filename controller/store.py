@@ -24,7 +24,6 @@ from muster.messages.link.quotas import QuotaRow
 from muster.messages.link.rows import (
     UNPROVEN,
     UNPROVEN_AGAIN,
-    AlikePartitions,
     BrokerConfigs,
     BrokerRow,
     TopicRow,
@@ -179,15 +178,11 @@ def lift(connection: LaneConnection, by: int, metadata_version: int) -> Lifted:
     }
     connection.execute(statements.LIFT_TOPICS, values)
     brokers = connection.execute(statements.LIFT_BROKERS, values).rowcount
-    lifted = [
-        facts.PartitionsChanged(AlikePartitions(*map(_hashable, alike)), metadata_version, tuple(before))
-        for *alike, before in connection.execute(statements.LIFT_PARTITIONS, values).fetchall()
-    ]
-    return Lifted(brokers + sum(len(one.base_versions) for one in lifted), lifted)
-
-
-def _hashable(column: Any) -> Any:
-    return tuple(column) if isinstance(column, list) else column
+    ((partitions, records),) = connection.execute(statements.TELL_LIFTED_PARTITIONS, values).fetchall()
+    with connection.cursor() as cursor:
+        cursor.execute(statements.LIFT_PARTITIONS, values)
+        require(cursor, partitions, "partition")
+    return Lifted(brokers + partitions, records)
 
 
 def lacking(connection: LaneConnection, since: datetime | None, below: int | None) -> Proof:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-import msgspec
 import structlog
 
 from runtime import cluster, nodes
@@ -44,10 +43,12 @@ _LOCK: Final = 4_005
 
 
 class Lifted(NamedTuple):
-    """How many rows of an app were lifted, and by which records the journal tells what they are now."""
+    """How many rows of an app were lifted, and by which records the journal tells what they are now: the text
+    of a JSON array, as the database has worded hundreds of thousands of them.
+    """
 
     rows: int
-    records: Sequence[msgspec.Struct] = ()
+    records: str = "[]"
 
 
 Lift = Callable[[Connection, int, int], Lifted]
@@ -138,7 +139,7 @@ def _lift(
             "lifted": {what: one.rows for what, one in lifted.items()},
             "ended_runs": ended,
         }
-        _tell(connection, node, event, summary, [one for each in lifted.values() for one in each.records])
+        _tell(connection, node, event, summary, [one.records for one in lifted.values()])
     told = {name: value for name, value in summary.items() if name != "event"}
     log.warning(f"this postgresql was {event}: everything counted was lifted", **told)
     return row, by
@@ -173,9 +174,12 @@ def _most_lacking(connection: Connection, since: datetime | None, below: int | N
 
 
 def _tell(
-    connection: Connection, node: str, event: str, summary: Mapping[str, Any], records: Sequence[Any]
+    connection: Connection, node: str, event: str, summary: Mapping[str, Any], records: Sequence[str]
 ) -> None:
-    """What was acknowledged after the newest entry is lost; how much that is, nobody can know any more."""
+    """What was acknowledged after the newest entry is lost; how much that is, nobody can know any more.
+
+    `records`: the texts of JSON arrays.
+    """
     newest = summary["newest_entry_at"] or "the beginning"
     connection.execute(
         "INSERT INTO journal (lane, seq, turn_id, node, key, cause, summary, records, at)"
@@ -187,7 +191,7 @@ def _tell(
             node,
             f"PostgreSQL was {event}: what was acknowledged after {newest} and is not here is lost",
             json.dumps(summary),
-            msgspec.json.encode(records).decode(),
+            f"[{','.join(filter(None, (array[1:-1] for array in records)))}]",
             LANE,
         ),
     )

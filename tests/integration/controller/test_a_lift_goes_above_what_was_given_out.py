@@ -1,6 +1,10 @@
 """A lift of all epochs goes above whatever a lost database gave out, and not above what has a number."""
 
+import msgspec
+from msgspec import structs
+
 from controller import store
+from controller.core import records as facts
 from controller.core.election import LAST_EPOCH
 from muster.messages.link.rows import DOUBTED, NO_LEADER, PROVEN, UNPROVEN, UNPROVEN_AGAIN, PartitionRow
 from runtime.postgres import LaneConnection
@@ -60,3 +64,30 @@ def test_another_lift_forgets_no_doubt_and_knows_that_it_is_not_the_first(connec
     store.lift(connection, 1_000, 10)
     lifted = store.load(connection).partitions
     assert [lifted[ORDERS, n].unproven for n in (0, 1)] == [DOUBTED, UNPROVEN_AGAIN]
+
+
+def test_a_lift_is_told_by_the_records_that_a_turn_would_write(connection: LaneConnection) -> None:
+    """PostgreSQL words them: of 300,000 partitions Python held more than a million objects at once."""
+    rows = with_orders(connection)
+    alone, three, doubted = (
+        PartitionRow(ORDERS, n, seats, seats[0], 7 + n, seats, 2, throttle=5, unproven=unproven)
+        for n, (seats, unproven) in enumerate((((1,), PROVEN), ((1, 2, 3), PROVEN), ((2, 1), UNPROVEN)))
+    )
+    doubted = structs.replace(doubted, leader=NO_LEADER)
+    turn(connection, rows, changed(alone, 1), changed(three, 1), changed(doubted, 1))
+    before = store.load(connection).partitions
+    lifted = store.lift(connection, 1_000, rows.metadata_version + 1)
+    records = msgspec.json.decode(lifted.records, type=list[facts.PartitionsChanged])
+    told = {
+        (one.alike.topic_id, number): (one.alike.row(number, one.version), base)
+        for one in records
+        for number, base in zip(one.alike.partitions, one.base_versions, strict=True)
+    }
+    after = store.load(connection).partitions
+    assert sorted(told) == [(ORDERS, 0), (ORDERS, 1), (ORDERS, 2)]
+    assert told == {place: (after[place], before[place].version) for place in told}
+    assert lifted.rows == len(told) + 3
+
+
+def test_a_lift_of_nothing_is_told_by_no_record(connection: LaneConnection) -> None:
+    assert store.lift(connection, 1_000, 9) == (0, "[]")
