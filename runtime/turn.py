@@ -177,9 +177,12 @@ async def take_together(
     written = False
     try:
         written = await _write_together(lane, subject, decided)
-    except (Fenced, LaneLost) as error:
+    except Fenced as error:
+        metrics.turns.labels("fenced").inc()
         lane.lost()
         raise LaneLost(lane.name) from error
+    except LaneLost:
+        raise
     except Exception as error:
         log.info("turns came to nothing together", lane=lane.name, keys=len(decided), error=repr(error))
     finally:
@@ -188,9 +191,11 @@ async def take_together(
                 subject.drop(one.key)
     if written:
         metrics.turns.labels("written").inc(len(decided))
+        passing("turn.speak")
         for one in decided:
             metrics.turn_events.observe(len(waiting[one.key]))
             over[one.key] = _settled(lane, subject, one.key, one.state, one.decision)
+        passing("turn.spoken")
     return over
 
 
