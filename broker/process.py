@@ -322,7 +322,7 @@ class BrokerProcess:
         self._applied_version = self._known.metadata_version
         self._clients.applied(self._applied_version)
         if heeded.from_snapshot:
-            self._snapshot_applied()
+            await self._snapshot_applied()
         elif not heeded.answers:
             self._link.ping_soon()
 
@@ -371,7 +371,7 @@ class BrokerProcess:
             self._plane.stop(*key)
         self._followers.look_at(key)
 
-    def _snapshot_applied(self) -> None:
+    async def _snapshot_applied(self) -> None:
         self._snapshot_obeyed = True
         if self._plane.troubles.has_news:
             # A log failed behind the hello, when there was no link yet, or there were too many for it.
@@ -381,7 +381,7 @@ class BrokerProcess:
         self._forwarding.link_ready()
         # Not before: who knows no topic yet would tell clients that theirs does not exist.
         self._clients.accept()
-        self._propose_everywhere()
+        await self._look_at_followers()
         self._link.ping_soon()
 
     # ------------------------------------------------------------------------------ in-sync replicas
@@ -404,9 +404,6 @@ class BrokerProcess:
         ready = self._may_propose
         asked = (self._plane.proposal(hosted, link_ready=ready) for hosted in growing.values())
         self._send_proposals([proposal for proposal in asked if proposal is not None])
-
-    def _propose_everywhere(self) -> None:
-        self._send_proposals(self._plane.proposals(link_ready=self._may_propose))
 
     async def _look_at_followers(self) -> None:
         await self._plane.upkeep.propose(lambda: self._may_propose, self._send_proposals)

@@ -447,11 +447,6 @@ class DataPlane:
         """The live brokers that are not about to stop."""
         return {b for b in self.broker_epochs if b in self.live} - self.leaving if self.leaving else self.live
 
-    def proposals(self, *, link_ready: bool) -> list[IsrProposal]:
-        """Every change of an ISR to ask the controller for now; each is pending from now on."""
-        asked = (self.proposal(hosted, link_ready=link_ready) for hosted in self.partitions())
-        return [proposal for proposal in asked if proposal is not None]
-
     def proposal(self, hosted: HostedPartition, *, link_ready: bool) -> IsrProposal | None:
         """The change of this partition's ISR to ask for, if there is one and none is pending."""
         limit = self.settings.replica_lag_time_max_ms

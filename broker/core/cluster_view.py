@@ -70,11 +70,19 @@ class ClusterView:
         self._newest_row_version = 0
         """An answer may run ahead of its turn's frame: no snapshot below it is obeyed either."""
         self._chunks: list[SnapshotChunk] = []
+        self._forget_arrived()
+
+    def _forget_arrived(self) -> None:
+        """What came with the chunks of a snapshot: all rows, those to be obeyed; and what was here before."""
+        self._arrived: dict[PartitionKey, PartitionRow] = {}
+        self._obeyed: dict[PartitionKey, PartitionRow] = {}
+        self._was_hosted: dict[PartitionKey, None] = {}
 
     def open_link(self) -> None:
         """A new link begins: no proposal leaves before its snapshot is applied (`propose_early`)."""
         self.ready = False
         self._chunks = []
+        self._forget_arrived()
 
     def obey(self, frame: SnapshotChunk | Changes | AlterPartitionAnswer) -> Heeded:
         """Take over what `frame` says as far as it is not older than what was obeyed."""
@@ -125,14 +133,25 @@ class ClusterView:
             return Heeded(hang_up=f"chunk {len(self._chunks)} of the snapshot is missing")
         if self._chunks and chunk.metadata_version != self._chunks[0].metadata_version:
             return Heeded(hang_up="chunks of two snapshots are mixed")
+        if not self._chunks:
+            self._was_hosted = dict.fromkeys(row.key for row in self.hosted())
         self._chunks.append(chunk)
+        # With each chunk: of a hundred thousand rows the whole would hold the loop for a tenth of a second.
+        for row in chunk.partitions:
+            key = row.key
+            self._arrived[key] = row
+            if self.broker_id in row.assigned or key in self._was_hosted:
+                self._obeyed[key] = row
+            elif key in self._obeyed:
+                # Named twice, which no controller does: the later one counts.
+                del self._obeyed[key]
         return self._apply_snapshot() if chunk.last else Heeded()
 
     def _apply_snapshot(self) -> Heeded:
         chunks, self._chunks = self._chunks, []
-        partitions = {row.key: row for chunk in chunks for row in chunk.partitions}
-        gone = [row.key for row in self.hosted() if row.key not in partitions]
-        was_hosted = {row.key for row in self.hosted()}
+        partitions, rows, was_hosted = self._arrived, self._obeyed, self._was_hosted
+        self._forget_arrived()
+        gone = [key for key in was_hosted if key not in partitions]
         self.partitions = partitions
         self.brokers = {row.broker_id: row for chunk in chunks for row in chunk.brokers}
         self.topics = {row.topic_id: row for chunk in chunks for row in chunk.topics}
@@ -145,9 +164,7 @@ class ClusterView:
         self.metadata_version = chunks[0].metadata_version
         self.ready = self._had_snapshot = True
         return Heeded(
-            rows=[
-                row for row in partitions.values() if self.broker_id in row.assigned or row.key in was_hosted
-            ],
+            rows=list(rows.values()),
             from_snapshot=True,
             gone=gone,
             topics=list(self.topics.values()),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from muster.kernel.instants import Instant
+from muster.messages.link.from_broker import IsrProposal
 from tests.unit.broker_data_plane.planes import broker
 
 
@@ -13,6 +14,9 @@ async def test_it_is_proposed_when_it_stays_after_all(tmp_path: Path) -> None:
         assert hosted is not None
         assert hosted.replica.follower_fetches(2, 1, 1, 0, -1, Instant(one.now_ms)) is None
         one.plane.leaving = frozenset({2})
-        assert one.plane.proposals(link_ready=True) == []
+        proposed: list[IsrProposal] = []
+        await one.plane.upkeep.propose(lambda: True, proposed.extend)
+        assert proposed == []
         one.plane.leaving = frozenset()
-        assert [proposal.isr for proposal in one.plane.proposals(link_ready=True)] == [(1, 2)]
+        await one.plane.upkeep.propose(lambda: True, proposed.extend)
+        assert [proposal.isr for proposal in proposed] == [(1, 2)]

@@ -93,6 +93,13 @@ class ControllerSide:
             if isinstance(frame, BrokerPing) and frame.metadata_version == version:
                 return
 
+    async def hear_proposals(self, link: ServerConnection) -> None:
+        """Until the broker has proposed something on this link, be it beside the pings of `apply`."""
+        while not self.proposed:
+            frame = codec.decode_from_broker(await link.recv())
+            if isinstance(frame, AlterPartition):
+                self.proposed += [(one.topic_id, one.partition) for one in frame.proposals]
+
     async def hear_unusable(self, link: ServerConnection) -> UnusableLogs:
         """The next time that the broker names its unusable logs, be it beside the ping of `apply`."""
         while not self._unusable:
