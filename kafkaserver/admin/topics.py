@@ -1,5 +1,6 @@
 """This room answers CreateTopics and DeleteTopics at every door; the controller decides (002 B)."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -45,6 +46,9 @@ MOST_TOPICS = 1_000
 
 CHANGED_AT_ONCE = 250
 """Topics of one turn where they are deleted, or grow: whoever names thousands waits for several."""
+
+IN_FLIGHT = 3
+"""Of these: what has grown is answered when it has leaders, which the next need not wait for."""
 
 _QUOTA_IS_KNOWN_SINCE = 6
 
@@ -225,14 +229,22 @@ async def results_of(
     """What the controller says of each topic of this wish, or why it was not asked: turn by turn, for as long
     as it answers.
     """
-    results: list[TopicResult] = []
-    for some in portions(topics, CHANGED_AT_ONCE):
-        try:
-            results += (await answer_of(controller, wish(some), TopicResults)).topics
-        except (ControllerUnreachable, TooLargeToForward) as problem:
-            error, text = refusal(problem)
-            return chain(results, repeat(TopicResult(error=error, text=text)))
-    return iter(results)
+    gate, failed = asyncio.Semaphore(IN_FLIGHT), TopicResult()
+
+    async def asked(some: tuple[_Topic, ...]) -> Iterable[TopicResult]:
+        nonlocal failed
+        async with gate:
+            if failed.error is ErrorCode.NONE:
+                try:
+                    return (await answer_of(controller, wish(some), TopicResults)).topics
+                except (ControllerUnreachable, TooLargeToForward) as problem:
+                    error, text = refusal(problem)
+                    failed = TopicResult(error=error, text=text)
+            return repeat(failed, len(some))
+
+    async with asyncio.TaskGroup() as tasks:
+        asking = [tasks.create_task(asked(some)) for some in portions(topics, CHANGED_AT_ONCE)]
+    return chain.from_iterable(task.result() for task in asking)
 
 
 def _named(request: Any) -> list[_Named]:

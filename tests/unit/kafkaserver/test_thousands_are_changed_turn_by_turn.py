@@ -255,3 +255,19 @@ def test_topics_that_are_not_created_are_worded_as_by_kio(version: int) -> None:
         for answer in answers
     )
     assert told.frame(7, timedelta(0)) == encode_reply(CREATE, version, 7, build(shape, topics=named))
+
+
+async def test_the_next_turn_waits_for_no_leader_of_the_one_before() -> None:
+    class Held(Controller):
+        """Answers when three have asked."""
+
+        async def ask(self, wish: Wish) -> WishAnswer:
+            answer = await super().ask(wish)
+            if len(self.asked) == topics.IN_FLIGHT:
+                three.set()
+            await three.wait()
+            return answer
+
+    three = asyncio.Event()
+    async with asyncio.timeout(10):
+        assert len(await grown(Held())) == MANY
