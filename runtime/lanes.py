@@ -1,8 +1,7 @@
 """This room holds the lanes of a node: for each lease a queue, over five connections (design chapter 4.1)."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -216,6 +215,10 @@ class HeldLane:
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         async def job() -> None:
+            if self._line and not self.is_lost:
+                # What came to nothing beside others, or was too much for one turn, has its own behind this.
+                self._stream.submit(job, partial(_set, done, False))
+                return
             resigned = False
             try:
                 if not self.is_lost:
@@ -292,17 +295,21 @@ class HeldLane:
 
     async def _share(self, subject: SharingSubject[Any, Any], turns: Sequence[Queued]) -> None:
         """One transaction for turns of several keys, of which nobody waits to be told."""
-        over: Mapping[str, Exception | None] = {}
-        with suppress(LaneLost):
+        try:
             over = await take_together(self, subject, {one.key: one.events for one in turns})
+        except LaneLost:
+            # As a turn of one key: nothing waits here any more, and whoever gives the lane up tells it.
+            return
         for one in turns:
             place = (id(subject), one.key)
             if one.key not in over:
                 self._line.put_back(place, one)
-            elif (error := over[one.key]) is not None:
-                self._refuse(subject, one.key, one.events, error)
-            else:
+            elif (error := over[one.key]) is None:
                 self._went_well(place)
+            else:
+                # If not even this can be said, the others are told what became of theirs for all that.
+                with one.telling(LaneLost(self.name)):
+                    self._refuse(subject, one.key, one.events, error)
 
     def _go_on(self, place: Place, waiting: Queued, suspects: Suspects | None) -> None:
         """Each turn of a search is a job of its own: others of the connection have theirs in between."""

@@ -158,20 +158,19 @@ async def take_together(
     over: dict[str, Exception | None] = {}
     decided: list[_Decided] = []
     for key, events in waiting.items():
-        state = subject.cached(key)
-        if state is None:
-            continue
         try:
+            state = subject.cached(key)
+            if state is None:
+                continue
             decision = subject.decide(key, state, events, lane.now())
             if not decision.records:
                 over[key] = _settled(lane, subject, key, state, decision)
                 continue
             entry = subject.entry(key, events, decision)
+            decided.append(_Decided(key, state, decision, entry, subject.before(key, state)))
         except Exception:
             # Whoever is to blame is found when this turn is taken alone.
             subject.drop(key)
-            continue
-        decided.append(_Decided(key, state, decision, entry, subject.before(key, state)))
     if not decided:
         return over
     written = False

@@ -172,6 +172,56 @@ async def test_what_cannot_be_said_is_refused_and_not_written_again(rig: Rig) ->
     assert stored(rig, "orders") == 3
 
 
+async def test_who_can_neither_be_told_nor_refused_costs_the_others_nothing(rig: Rig) -> None:
+    class Mute(Counters):
+        """Of one key nothing can be said, not even that."""
+
+        def settle(self, key: str, state: Counter, decision: Any) -> None:
+            if key == "clicks" and decision.records == (Added(2),):
+                raise ValueError("whoever waits is gone")
+            super().settle(key, state, decision)
+
+        def refuse(self, key: str, events: Sequence[int], error: Exception) -> None:
+            super().refuse(key, events, error)
+            raise ValueError("whoever waits is still gone")
+
+    rig.counters = Mute()
+    lane, _ = await counting(rig)
+    rig.counters.drop("views")
+    for key in KEYS:
+        lane.hand_in_sharing(rig.counters, key, 2)
+    assert await heard(rig.counters, 3) == [("orders", 2), ("views", 2)]
+    assert rig.counters.refused == [("clicks", (2,))]
+
+
+async def test_a_state_that_cannot_even_be_looked_at_costs_the_others_nothing(rig: Rig) -> None:
+    class Damaged(Counters):
+        """One key's state is no more what it should be."""
+
+        def cached(self, key: str) -> Counter | None:
+            state = super().cached(key)
+            if state is not None and state.total == damaged:
+                raise ValueError("what is this?")
+            return state
+
+    rig.counters, damaged = Damaged(), -1
+    lane, store = await counting(rig)
+    rig.counters.states["orders"] = Counter("orders", 1, damaged)
+    for key in KEYS:
+        lane.hand_in_sharing(rig.counters, key, 2)
+    assert await heard(rig.counters, 3) == [(key, 2) for key in KEYS]
+    assert store.together == [2]
+
+
+async def test_a_lease_is_left_behind_the_turns_that_came_to_nothing_beside_others(rig: Rig) -> None:
+    lane, _ = await counting(rig)
+    rig.counters.drop(KEYS[0])
+    for key in KEYS:
+        lane.hand_in_sharing(rig.counters, key, 2)
+    assert await lane.resign()
+    assert sorted(rig.counters.said) == [(key, 2) for key in KEYS]
+
+
 async def test_a_transaction_is_as_long_as_its_rows_allow(rig: Rig) -> None:
     lane, store = await counting(rig)
     rig.counters.sizes = {"clicks": TOGETHER_ROWS_MAX - 1, "orders": 1, "views": 1}
