@@ -59,8 +59,14 @@ def waits_s(wish: Wish) -> float:
     return TURN_TIMEOUT_S if kept_ms is None else kept_ms / 1000
 
 
-def refusal(error: ControllerUnreachable | TooLargeToForward) -> tuple[ErrorCode, str]:
-    """What a client is told when the controller was not asked, or did not answer."""
+def refusal(
+    error: ControllerUnreachable | TooLargeToForward, *, is_begun: bool = False
+) -> tuple[ErrorCode, str]:
+    """What a client is told when the controller was not asked, or did not answer.
+
+    `is_begun`: others of the same request are decided. Where one is NOT_CONTROLLER Java's client asks for all
+    of them again, and of those that it has deleted it would hear that there are none.
+    """
     if isinstance(error, ControllerUnreachable):
-        return ErrorCode.NOT_CONTROLLER, str(error)
+        return ErrorCode.REQUEST_TIMED_OUT if is_begun else ErrorCode.NOT_CONTROLLER, str(error)
     return ErrorCode.POLICY_VIOLATION, str(error)

@@ -4,6 +4,7 @@ What is set is told from what the door knows (design.md 8a rule 2); what is to b
 decides (conformance 210).
 """
 
+from collections import Counter
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
@@ -167,10 +168,14 @@ class ConfigHandlers:
     async def _alter(self, header: RequestHeader, request: Any, reply: Reply) -> None:
         caller = caller_of(reply)
         is_whole = header.api_key == ApiKey.ALTER_CONFIGS
+        # Here: the controller hears of them in several turns.
+        times = Counter((one.resource_type, one.resource_name) for one in request.resources)
         asked: list[AlteredConfigs | _Refused] = []
         for one in request.resources:
             try:
                 _check_altered(caller, one.resource_type, one.resource_name)
+                if times[one.resource_type, one.resource_name] > 1:
+                    raise _Refused(ErrorCode.INVALID_REQUEST, "the request names this resource twice")
                 asked.append(_altered_configs(one, is_whole))
             except _Refused as refused:
                 asked.append(refused)
@@ -194,7 +199,7 @@ class ConfigHandlers:
             try:
                 results += (await answer_of(self._controller, wish, ConfigResults)).results
             except (ControllerUnreachable, TooLargeToForward) as problem:
-                behind = repeat(_result(*refusal(problem)))
+                behind = repeat(_result(*refusal(problem, is_begun=bool(results))))
                 break
         made = [one.version for one in results if one.error is ErrorCode.NONE]
         if made and not validate_only:

@@ -185,10 +185,13 @@ class TopicHandlers:
         self._later.start(reply, work, size_bytes=len(frame))
 
     async def _delete(self, header: RequestHeader, request: Any, reply: Reply) -> None:
-        caller, times = caller_of(reply), Counter(_named(request))
+        caller, named = caller_of(reply), _named(request)
+        # Here: the controller hears of them in several turns.
+        times = Counter(map(self._known_as, named))
         asked = {
-            topic: self._may_not_change(caller, topic) or (NAMED_TWICE if count > 1 else _unclear(topic))
-            for topic, count in times.items()
+            topic: self._may_not_change(caller, topic)
+            or (NAMED_TWICE if times[self._known_as(topic)] > 1 else _unclear(topic))
+            for topic in named
         }
         results = await results_of(
             self._controller,
@@ -206,6 +209,10 @@ class TopicHandlers:
             told.append((result.name or topic.name, topic_id, result.error, result.text))
         body = deleted_topics(header.api_version, told)
         reply.send(frame_reply(header.api_key, header.api_version, header.correlation_id, body))
+
+    def _known_as(self, topic: _Named) -> object:
+        """What two of one request that mean the same topic have in common, as far as this door was told."""
+        return topic.name or (topic.topic_id and self._name_of(topic.topic_id)) or topic
 
     def _may_not_change(self, caller: KafkaCaller, topic: _Named) -> TopicResult | None:
         """Why this topic is not asked for.
@@ -229,22 +236,29 @@ async def results_of(
     """What the controller says of each topic of this wish, or why it was not asked: turn by turn, for as long
     as it answers.
     """
-    gate, failed = asyncio.Semaphore(IN_FLIGHT), TopicResult()
+    gate = asyncio.Semaphore(IN_FLIGHT)
+    problems: list[ControllerUnreachable | TooLargeToForward] = []
 
-    async def asked(some: tuple[_Topic, ...]) -> Iterable[TopicResult]:
-        nonlocal failed
+    async def asked(some: tuple[_Topic, ...]) -> Iterable[TopicResult] | None:
         async with gate:
-            if failed.error is ErrorCode.NONE:
+            if not problems:
                 try:
                     return (await answer_of(controller, wish(some), TopicResults)).topics
                 except (ControllerUnreachable, TooLargeToForward) as problem:
-                    error, text = refusal(problem)
-                    failed = TopicResult(error=error, text=text)
-            return repeat(failed, len(some))
+                    problems.append(problem)
+            return None
 
+    turns = list(portions(topics, CHANGED_AT_ONCE))
     async with asyncio.TaskGroup() as tasks:
-        asking = [tasks.create_task(asked(some)) for some in portions(topics, CHANGED_AT_ONCE)]
-    return chain.from_iterable(task.result() for task in asking)
+        asking = [tasks.create_task(asked(some)) for some in turns]
+    decided = [task.result() for task in asking]
+    failed = TopicResult()
+    if problems:
+        error, text = refusal(problems[0], is_begun=any(one is not None for one in decided))
+        failed = TopicResult(error=error, text=text)
+    return chain.from_iterable(
+        repeat(failed, len(some)) if one is None else one for some, one in zip(turns, decided, strict=True)
+    )
 
 
 def _named(request: Any) -> list[_Named]:

@@ -40,7 +40,7 @@ from tests.unit.kafkaserver.test_configs_are_for_whoever_may import Place
 
 DELETE, GROW, CREATE = ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.CREATE_TOPICS
 WHOLE, SOME = ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS
-NONE, UNKNOWN, POLICY_VIOLATION, NOT_CONTROLLER = 0, 3, 44, 41
+NONE, UNKNOWN, TIMED_OUT, NOT_CONTROLLER, INVALID_REQUEST, POLICY_VIOLATION = 0, 3, 7, 41, 42, 44
 MANY = 3_000
 NAMES = tuple(f"topic-{number}" for number in range(MANY))
 ABSENT = NAMES[1_500]
@@ -89,20 +89,20 @@ async def answered(handler: Handler, key: ApiKey, version: int, /, **fields: Any
     return body_of(key, version, await place.answered)
 
 
-async def deleted(controller: Controller) -> Sequence[Any]:
+async def deleted(controller: Controller, names: Sequence[str] = NAMES) -> Sequence[Any]:
     handlers = TopicHandlers(controller, Later(), lambda: Instant(0), lambda _: None, controller)
-    named = tuple(parts(DELETE, 6, "DeleteTopicState", name=name, topic_id=None) for name in NAMES)
+    named = tuple(parts(DELETE, 6, "DeleteTopicState", name=name, topic_id=None) for name in names)
     return (await answered(handlers.delete, DELETE, 6, topics=named, timeout=HALF_A_MINUTE)).responses  # type: ignore[no-any-return]
 
 
-async def grown(controller: Controller) -> Sequence[Any]:
+async def grown(controller: Controller, names: Sequence[str] = NAMES) -> Sequence[Any]:
     handlers = PartitionHandlers(controller, Later())
     topic = "CreatePartitionsTopic"
-    named = tuple(parts(GROW, 3, topic, name=name, count=2, assignments=None) for name in NAMES)
+    named = tuple(parts(GROW, 3, topic, name=name, count=2, assignments=None) for name in names)
     return (await answered(handlers.create, GROW, 3, topics=named, **AT_ONCE)).results  # type: ignore[no-any-return]
 
 
-async def configured(controller: Controller) -> Sequence[Any]:
+async def configured(controller: Controller, names: Sequence[str] = NAMES) -> Sequence[Any]:
     handlers = ConfigHandlers(controller, controller, Later())
     config = parts(SOME, 1, "AlterableConfig", name="retention.ms", config_operation=0, value="1000")
     resources = tuple(
@@ -114,7 +114,7 @@ async def configured(controller: Controller) -> Sequence[Any]:
             resource_name=name,
             configs=(config,),
         )
-        for name in NAMES
+        for name in names
     )
     return (await answered(handlers.alter, SOME, 1, resources=resources, validate_only=False)).responses  # type: ignore[no-any-return]
 
@@ -139,9 +139,41 @@ async def test_each_of_three_thousand_is_answered_for_itself(
 async def test_what_was_decided_before_the_controller_went_is_told(
     ask: Callable[[Controller], Any],
 ) -> None:
+    """Of the others it is not told that this is no controller: Java's client would ask for all of them again,
+    and hear of each that it has deleted that there is no such topic.
+    """
     controller = Controller(turns=1)
     errors = [int(one.error_code) for one in await ask(controller)]
-    assert errors == [NONE] * 250 + [NOT_CONTROLLER] * 2_750
+    assert errors == [NONE] * 250 + [TIMED_OUT] * 2_750
+
+
+@EACH
+async def test_of_what_nothing_is_decided_all_is_to_be_asked_again(
+    ask: Callable[..., Any],
+) -> None:
+    assert {int(one.error_code) for one in await ask(Controller(turns=0))} == {NOT_CONTROLLER}
+
+
+@EACH
+async def test_what_is_named_twice_is_refused_however_far_apart(ask: Callable[..., Any]) -> None:
+    controller = Controller()
+    told = await ask(controller, (*NAMES, NAMES[0]))
+    errors = {getattr(one, "name", None) or one.resource_name: int(one.error_code) for one in told}
+    assert (errors[NAMES[0]], errors[NAMES[1]]) == (INVALID_REQUEST, NONE)
+    asked = [one.name for wish in controller.asked for one in getattr(wish, "topics", ()) or wish.resources]  # type: ignore[union-attr]
+    assert asked == list(NAMES[1:])
+
+
+async def test_a_topic_that_is_named_by_its_name_and_its_id_is_named_twice() -> None:
+    controller, first = Controller(), UUID(int=1)
+    ids = {first: NAMES[0]}
+    handlers = TopicHandlers(controller, Later(), lambda: Instant(0), ids.get, controller)
+    named = [parts(DELETE, 6, "DeleteTopicState", name=name, topic_id=None) for name in NAMES]
+    named.append(parts(DELETE, 6, "DeleteTopicState", name=None, topic_id=first))
+    fields = {"topics": tuple(named), "timeout": HALF_A_MINUTE}
+    told = (await answered(handlers.delete, DELETE, 6, **fields)).responses
+    errors = [int(one.error_code) for one in told]
+    assert (errors[0], errors[1], errors[-1]) == (INVALID_REQUEST, NONE, INVALID_REQUEST)
 
 
 async def test_whoever_changed_configs_is_answered_when_the_last_of_them_is_known_here() -> None:
@@ -271,3 +303,23 @@ async def test_the_next_turn_waits_for_no_leader_of_the_one_before() -> None:
     three = asyncio.Event()
     async with asyncio.timeout(10):
         assert len(await grown(Held())) == MANY
+
+
+async def test_of_what_one_turn_in_flight_decides_while_another_fails_nothing_is_asked_again() -> None:
+    class Broken(Controller):
+        """Whoever asks first is not answered; the others are."""
+
+        async def ask(self, wish: Wish) -> WishAnswer:
+            answer = await super().ask(wish)
+            if len(self.asked) == 1:
+                await three.wait()
+                raise ControllerUnreachable("the controller did not answer in time")
+            if len(self.asked) == topics.IN_FLIGHT:
+                three.set()
+            return answer
+
+    three = asyncio.Event()
+    async with asyncio.timeout(10):
+        errors = [int(one.error_code) for one in await deleted(Broken())]
+    assert errors[:250] == [TIMED_OUT] * 250
+    assert (NONE in errors, NOT_CONTROLLER in errors) == (True, False)
