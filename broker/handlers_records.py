@@ -29,6 +29,9 @@ _PARTITION: Final = struct.Struct(">iqh")
 SLICE: Final = 50
 """Partitions, each a file to write, before the loop turns to others."""
 
+LOOKED_AT_ONCE: Final = 200
+"""Partitions whose replicas are looked at, some microseconds each, before the loop turns to others."""
+
 _UNKNOWN: Final = -1
 
 
@@ -138,11 +141,13 @@ class RecordHandlers:
         for hosted in watched:
             hosted.awaiting_start.add(woken)
         try:
-            while waiting := [one for one in waiting if not self._is_settled(one)]:
-                left_ms = until - self._plane.clock()
-                if left_ms <= 0:
-                    break
+            while True:
+                # Before they are looked at: whoever is woken behind its own look wakes for the next one.
                 woken.clear()
+                waiting = await self._unsettled(waiting)
+                left_ms = until - self._plane.clock()
+                if not waiting or left_ms <= 0:
+                    break
                 try:
                     await asyncio.wait_for(woken.wait(), left_ms / 1000)
                 except TimeoutError:
@@ -152,6 +157,16 @@ class RecordHandlers:
                 hosted.awaiting_start.discard(woken)
         for one in waiting:
             one.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+    async def _unsettled(self, waiting: list[_Deletion]) -> list[_Deletion]:
+        """Those of which nobody knows yet. Each fetch of a follower may wake thousands."""
+        left = []
+        for number, one in enumerate(waiting, start=1):
+            if not self._is_settled(one):
+                left.append(one)
+            if number % LOOKED_AT_ONCE == 0:
+                await self._later.turn()
+        return left
 
     def _is_settled(self, one: _Deletion) -> bool:
         hosted = self._plane.led(one.topic, one.number)

@@ -1,5 +1,7 @@
 """DeleteRecords: gone at the leader at once, answered when every live replica has deleted, and why not."""
 
+import asyncio
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.core.replica_log import PartitionKey
-from broker.handlers_records import deleted_records
+from broker.handlers_records import LOOKED_AT_ONCE, RecordHandlers, deleted_records
 from kafkaserver.callers import KafkaCaller
 from muster.kafkawire.api_table import ApiKey, build, encode_body, part, request_class, response_class
 from muster.kernel.error_codes import ErrorCode
@@ -189,6 +191,39 @@ async def test_ten_thousand_partitions_are_answered_in_one_request(tmp_path: Pat
             one.name: int(one.partitions[0].error_code) for one in (await ann.ask(DELETE, 2, request)).topics
         }
         assert (len(told), told.pop("orders"), set(told.values())) == (10_000, ErrorCode.NONE, {3})
+
+
+async def test_thousands_that_wait_for_replicas_are_looked_at_a_slice_in_a_round_of_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fetch of a follower wakes whoever waits; 3,000 held the loop for 20 ms each time."""
+    looks: Counter[int] = Counter()
+    rounds, is_settled = 0, RecordHandlers._is_settled
+
+    def look(handlers: RecordHandlers, one: Any) -> bool:
+        looks[rounds] += 1
+        return is_settled(handlers, one)
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(RecordHandlers, "_is_settled", look)
+    async with broker(tmp_path) as one, client(one.client_port) as ann, asyncio.TaskGroup() as tasks:
+        one.obey(1, partitions=1_000, replicas=(1, 2))
+        shape = request_class(DELETE, 2)
+        place, topic = part(shape, "DeleteRecordsPartition"), part(shape, "DeleteRecordsTopic")
+        asked = tuple(place(partition_index=number, offset=0) for number in range(1_000))
+        counting = tasks.create_task(count_rounds())
+        body = await ann.ask(
+            DELETE, 2, shape(topics=(topic(name="orders", partitions=asked),), timeout=timedelta(0))
+        )
+        counting.cancel()
+    errors = {int(answer.error_code) for answer in body.topics[0].partitions}
+    assert (errors, looks.total()) == ({ErrorCode.REQUEST_TIMED_OUT}, 1_000)
+    assert max(looks.values()) <= LOOKED_AT_ONCE
 
 
 @pytest.mark.parametrize("version", range(3))
