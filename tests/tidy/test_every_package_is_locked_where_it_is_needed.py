@@ -104,7 +104,8 @@ def test_the_larger_lock_holds_the_smaller_one(smaller: str) -> None:
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_import_is_locked(lock: str) -> None:
-    distributions = packages_distributions()
+    # Python 3.12 has none of its own any more, and setuptools brings it without a folder of that name.
+    distributions = {"distutils": ["setuptools"], **packages_distributions()}
     locked = _locked(lock)
     missing = []
     for path in modules(tests=lock == "requirements-dev.txt"):

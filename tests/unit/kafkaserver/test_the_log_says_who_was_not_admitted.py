@@ -160,8 +160,8 @@ async def test_who_is_gone_while_it_is_answered_is_no_failure_of_tls() -> None:
         assert lines(said) == [] and server.counters.without_tls == 0
 
 
-def _what_openssl_says_to_who_is_gone() -> ssl.SSLError:
-    """Two ends of a pair agree on TLS; one goes, and the other writes on."""
+def _what_openssl_says_to_who_is_gone() -> OSError:
+    """Two ends of a pair agree on TLS; one goes, and the other writes on. Each Python has its own word for it."""
     ours, theirs = socket.socketpair()
     served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     served.load_cert_chain(FOLDER / "first.crt", FOLDER / "first.key")
@@ -170,7 +170,7 @@ def _what_openssl_says_to_who_is_gone() -> ssl.SSLError:
         client = other.submit(trusted.wrap_socket, theirs, server_hostname="localhost")
         with served.wrap_socket(ours, server_side=True) as answering:
             client.result().close()
-            with pytest.raises(ssl.SSLEOFError) as gone:
+            with pytest.raises((ssl.SSLEOFError, BrokenPipeError)) as gone:
                 for _ in range(2):
                     answering.send(b"answer")
     return gone.value
