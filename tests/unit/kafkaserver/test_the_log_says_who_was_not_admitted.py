@@ -161,7 +161,7 @@ async def test_who_is_gone_while_it_is_answered_is_no_failure_of_tls() -> None:
 
 
 def _what_openssl_says_to_who_is_gone() -> OSError:
-    """Two ends of a pair agree on TLS; one goes, and the other writes on. Each Python has its own word for it."""
+    """Two ends of a pair agree on TLS; one goes, and the other writes on. Pythons word it each in its way."""
     ours, theirs = socket.socketpair()
     served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     served.load_cert_chain(FOLDER / "first.crt", FOLDER / "first.key")
