@@ -1,14 +1,17 @@
-"""This room says with pings how this broker is, for people: its disk, its logs in trouble, who waits here.
+"""This room says with pings how this broker is, for people: disk, logs in trouble, who lags or waits here.
 
 What only a look at every replica shows is looked for now and then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
+from broker.core.lag_notes import LagNotes, lagging
 from broker.core.log_notes import LogNotes, LogState
 from broker.core.replica import Role
 from broker.core.replica_log import PartitionKey
+from broker.hosted import HostedPartition
 from broker.replicas import DataPlane
 from kafkaserver.quotas import ClientQuotas
 from kafkaserver.version import own_version
@@ -27,6 +30,9 @@ LOOK_INTERVAL_MS: Final = 2_000
 DISK_INTERVAL_MS: Final = 10_000
 """How often the room on the disk is said though only the number changed."""
 
+LEADERS_AT_ONCE: Final = 2_000
+"""Of so many partitions a look judges the followers, of the others the next ones: some milliseconds."""
+
 WHY_LENGTH: Final = 200
 
 
@@ -35,7 +41,9 @@ class BrokerCondition:
 
     def __init__(self, plane: DataPlane, quotas: ClientQuotas, clock: Callable[[], Instant]) -> None:
         self._plane, self._quotas, self._clock = plane, quotas, clock
-        self._notes = LogNotes()
+        self._notes, self._lag_notes = LogNotes(), LagNotes()
+        self._lagging: dict[PartitionKey, tuple[int, ...]] = {}
+        self._round: Iterator[HostedPartition] = plane.partitions()
         self._mended: dict[PartitionKey, str] = {}
         self._said: Condition | None = None
         self._looked_at = self._disk_said_at = Instant(0)
@@ -43,6 +51,7 @@ class BrokerCondition:
     def begin(self) -> None:
         """A new link: whoever listens knows nothing."""
         self._notes.begin()
+        self._lag_notes.begin()
         self._said = None
 
     def news(self) -> Condition | None:
@@ -63,12 +72,13 @@ class BrokerCondition:
             logs=self._notes.news(self._logs(), now),
             begins=said is None,
             version=own_version(),
+            lags=self._lag_notes.news(self._lags(now), now),
         )
-        is_as_before = said is not None and not fresh.logs and _figures(fresh) == _figures(said)
+        is_news = said is None or bool(fresh.logs or fresh.lags) or _figures(fresh) != _figures(said)
         if said is None or disk is not said.disk:
             self._disk_said_at = now
         self._said = fresh
-        return None if is_as_before else fresh
+        return fresh if is_news else None
 
     @staticmethod
     def _turned(before: Disk | None, now: Disk | None) -> bool:
@@ -76,6 +86,21 @@ class BrokerCondition:
         if before is None or now is None:
             return before is not now
         return before.is_full != now.is_full
+
+    def _lags(self, now: Instant) -> dict[PartitionKey, tuple[int, ...]]:
+        """Who keeps a leader here from accepting acks=all."""
+        plane, limit = self._plane, self._plane.settings.replica_lag_time_max_ms
+        looked = 0
+        for hosted in islice(self._round, LEADERS_AT_ONCE):
+            looked += 1
+            if members := lagging(hosted.replica, plane.live, now, limit):
+                self._lagging[hosted.key] = members
+            else:
+                self._lagging.pop(hosted.key, None)
+        if looked < LEADERS_AT_ONCE:
+            self._round = plane.partitions()
+            self._lagging = {key: who for key, who in self._lagging.items() if plane.hosted(*key) is not None}
+        return self._lagging
 
     def _logs(self) -> dict[PartitionKey, LogState]:
         """Every replica here of which something is to be said."""

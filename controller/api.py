@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import F, Func, IntegerField, Q, QuerySet, Value
+from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySet, Value
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,7 +18,7 @@ from access.rest.shapes import EXAMPLES, Int32Field, Int64Field, detail_schema, 
 from access.rest.versions import versioned
 from access.scoped_rows import within
 from controller import conditions, copying
-from controller.models import NO_LEADER, PHASES, Broker, Partition, Reassignment, Topic
+from controller.models import NO_LEADER, PHASES, Broker, LagNote, Partition, Reassignment, Topic
 from controller.queries import held, live_ids, state_of
 from muster.kernel.error_codes import ErrorCode
 from runtime import database_clock
@@ -31,6 +31,9 @@ _STATES = {
 """What a broker's `state` may be, here and in the filter of the list."""
 
 _TROUBLES = ("offline", "under-replicated")
+_LAGGING = LagNote.objects.filter(
+    topic_id=OuterRef("topic_id"), partition=OuterRef("partition"), broker_id=OuterRef("leader")
+)
 
 
 @example(
@@ -111,12 +114,14 @@ class TopicShape(serializers.Serializer[Any]):
     size_bytes=912_680_550,
     offline_replicas=[],
     damaged_replicas=[],
+    lagging_replicas=[],
 )
 class PartitionShape(serializers.Serializer[Any]):
     """`version` is Kafka's partition epoch; `leader` is null if there is none.
 
     `size_bytes`: of its leader's log. `offline_replicas`, `damaged_replicas`: live brokers whose log of it is
-    so; see the list of logs.
+    so; see the list of logs. `lagging_replicas`: live members of `isr` that do not keep up, so that its
+    leader refuses acks=all.
     """
 
     topic = serializers.CharField()
@@ -135,6 +140,7 @@ class PartitionShape(serializers.Serializer[Any]):
     size_bytes = Int64Field(allow_null=True)
     offline_replicas = serializers.ListField(child=Int32Field())
     damaged_replicas = serializers.ListField(child=Int32Field())
+    lagging_replicas = serializers.ListField(child=Int32Field())
 
 
 class CopyingShape(serializers.Serializer[Any]):
@@ -316,7 +322,7 @@ class PartitionList(APIView):
 
 
 class PartitionDetail(APIView):
-    """One partition; the ETag also tells its high watermark, when it was said, and logs in trouble."""
+    """One partition; the ETag also tells its high watermark, when that was said, bad logs and who lags."""
 
     @detail_schema("Read a partition", PartitionShape)
     def get(self, request: Request, topic: str, partition: int) -> Response:
@@ -327,8 +333,10 @@ class PartitionDetail(APIView):
         progress = getattr(found, "progress", None)
         said = f"{progress.high_watermark}-{int(progress.at.timestamp() * 1000)}" if progress else "none"
         logs = conditions.of_partitions([found.id], conditions.IN_TROUBLE).get(found.id, [])
+        lagging = conditions.lagging([found.id]).get(found.id, [])
         bad = "".join(f"-{log.broker_id}{log.state[0]}{int(log.since.timestamp() * 1000)}" for log in logs)
-        body = _partition_shown(found, logs)
+        bad += "".join(f"-{broker}l" for broker in lagging)
+        body = _partition_shown(found, logs, lagging)
         return versioned(request, body, f"{found.topic_id}-{found.version}-{said}{bad}")
 
 
@@ -363,7 +371,7 @@ def _troubled(rows: QuerySet[Partition], state: str | None) -> QuerySet[Partitio
             ),
         )
         whole = Q(in_sync__contains=F("assigned"), reached__contains=F("assigned"))
-        return rows.filter(~whole | Q(leader=NO_LEADER))
+        return rows.filter(~whole | Q(leader=NO_LEADER) | Exists(_LAGGING))
     return rows
 
 
@@ -458,11 +466,14 @@ def _reassignment_shown(row: Reassignment, far: dict[str, Any] | None) -> dict[s
 
 def shown_with_logs(rows: Sequence[Partition]) -> Callable[[Partition], dict[str, Any]]:
     """How each of these partitions is told; what is the matter with their logs is read once for all."""
-    logs = conditions.of_partitions([row.id for row in rows], conditions.IN_TROUBLE)
-    return lambda row: _partition_shown(row, logs.get(row.id, ()))
+    ids = [row.id for row in rows]
+    logs, lagging = conditions.of_partitions(ids, conditions.IN_TROUBLE), conditions.lagging(ids)
+    return lambda row: _partition_shown(row, logs.get(row.id, ()), lagging.get(row.id, ()))
 
 
-def _partition_shown(partition: Partition, logs: Sequence[conditions.LogRow]) -> dict[str, Any]:
+def _partition_shown(
+    partition: Partition, logs: Sequence[conditions.LogRow], lagging: Sequence[int]
+) -> dict[str, Any]:
     """A partition as REST tells it, with those of its logs that are in trouble."""
     progress = getattr(partition, "progress", None)
     return {
@@ -482,4 +493,5 @@ def _partition_shown(partition: Partition, logs: Sequence[conditions.LogRow]) ->
         "size_bytes": progress.size_bytes if progress else None,
         "offline_replicas": [log.broker_id for log in logs if log.state == conditions.OFFLINE],
         "damaged_replicas": [log.broker_id for log in logs if log.state == conditions.DAMAGED],
+        "lagging_replicas": lagging,
     }

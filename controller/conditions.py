@@ -39,6 +39,13 @@ _COUNTS = """
         AND log_note.broker_id = ANY (partition.assigned)
     WHERE state IN ('offline', 'damaged') GROUP BY 1
 """
+_LAGGING = """
+    SELECT partition.id, array_agg(member ORDER BY member)
+    FROM partition
+    JOIN lag_note ON lag_note.topic_id = partition.topic_id AND lag_note.partition = partition.partition
+        AND lag_note.broker_id = partition.leader, unnest(lag_note.lagging) AS member
+    WHERE partition.id = ANY (%(ids)s) AND member = ANY (partition.isr) GROUP BY 1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +195,15 @@ def of_partitions(partition_ids: Sequence[int], states: Sequence[str] = TOLD) ->
     ):
         found.setdefault(row.partition_id, []).append(row)
     return found
+
+
+def lagging(partition_ids: Sequence[int]) -> dict[int, list[int]]:
+    """Members of the ISR that lag so that the leader refuses acks=all, as it says, by the ids of the rows."""
+    if not partition_ids:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_LAGGING, {"ids": list(partition_ids)})
+        return dict(cursor.fetchall())
 
 
 def _read(statement: str, values: dict[str, Any]) -> list[LogRow]:

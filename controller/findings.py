@@ -76,7 +76,7 @@ def find(
         # The count and the rows are two statements: between them the trouble may have gone.
         partitions = queries.troubled_partitions(live, trouble, _READ) if number else []
         if partitions:
-            found.append(_about(kind, severity, partitions, number, live, fenced))
+            found.append(_about(kind, severity, partitions, number, rows))
     return found + _of_losses(lossy, cut)
 
 
@@ -185,13 +185,12 @@ def of_broker(row: queries.BrokerRow, live: Sequence[int], health: queries.Healt
 def of_topic(rows: Sequence[queries.BrokerRow], topic: queries.TopicRow) -> list[Finding]:
     """What is wrong with the partitions of one topic."""
     live = queries.live_ids(row.broker for row in rows)
-    fenced = [row for row in rows if row.attention]
     found = []
     for kind, severity, trouble in _PARTITION_FINDINGS:
         number = getattr(topic, trouble.replace("-", "_"))
         partitions = queries.troubled_partitions(live, trouble, _READ, topic.topic_id) if number else []
         if partitions:
-            found.append(_about(kind, severity, partitions, number, live, fenced))
+            found.append(_about(kind, severity, partitions, number, rows))
     lossy = losses.unacknowledged(_READ, topic.topic_id)
     cut = losses.waited_for(topic.topic_id) if lossy.rows else []
     return most_urgent_first(found + _of_losses(lossy, cut))
@@ -270,15 +269,19 @@ def _about(
     severity: str,
     partitions: Sequence[queries.PartitionRow],
     number: int,
-    live: Sequence[int],
-    fenced: Sequence[queries.BrokerRow],
+    rows: Sequence[queries.BrokerRow],
 ) -> Finding:
+    live = queries.live_ids(row.broker for row in rows)
+    fenced = [row for row in rows if row.attention]
     because = [row for row in fenced if any(_is_cause(row, partition) for partition in partitions)]
     facts = {
         "number": number,
         "partitions": partitions,
         "names": [partition.name for partition in partitions[:_NAMED]],
+        "first": partitions[:_NAMED],
         "more": max(0, number - _NAMED),
+        "missing": sorted({broker for one in partitions for broker in _missing(one, live)}),
+        "lags": _lags(partitions, rows),
         "because": because,
         "to_start": [row for row in because if not row.broker.set_back and _helps(row, partitions)],
         "kept_out": [row for row in fenced if row.broker.set_back and _holds_any(row, partitions)],
@@ -287,6 +290,27 @@ def _about(
         "electable": any(broker in live for partition in partitions for broker in partition.assigned),
     }
     return Finding(kind, severity, min(partition.since for partition in partitions), facts)
+
+
+def _missing(partition: queries.PartitionRow, live: Sequence[int]) -> list[int]:
+    """Who is to be in sync, and is not, or does not count, as it has no session or lags."""
+    counts = [broker for broker in partition.isr if broker in live and broker not in partition.lagging]
+    return [broker for broker in partition.assigned if broker not in (*counts, *partition.adding)]
+
+
+def _lags(
+    partitions: Sequence[queries.PartitionRow], rows: Sequence[queries.BrokerRow]
+) -> list[dict[str, Any]]:
+    """Who is in the ISR and lags, as a leader says; of each leader one, with where it is reached."""
+    behind: dict[int, set[int]] = {}
+    for one in partitions:
+        if one.lagging:
+            behind.setdefault(one.leader, set()).update(one.lagging)
+    reached = {row.broker.broker_id: row.broker.endpoints.get("replication", "") for row in rows}
+    return [
+        {"leader": leader, "brokers": sorted(brokers), "address": reached.get(leader, "")}
+        for leader, brokers in sorted(behind.items())[:_NAMED]
+    ]
 
 
 def _holds_any(row: queries.BrokerRow, partitions: Sequence[queries.PartitionRow]) -> bool:

@@ -26,6 +26,7 @@ _OF_CLUSTER = f"""
            (SELECT COALESCE(sum(hashtext(topic_id::text)), 0)::text FROM topic),
            (SELECT COALESCE(max(metadata_version), 0)::text FROM cluster),
            (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),
+           (SELECT count(*) || '.' || COALESCE(sum(hashtext(id || lagging::text || since)), 0) FROM lag_note),
            (SELECT COALESCE(sum(high_watermark), 0) || '.' || COALESCE(sum(size_bytes), 0)
             FROM partition_progress),
            (SELECT COALESCE(sum(hashtext(broker_id || '.' || at)), 0)::text FROM broker_condition),
@@ -36,8 +37,8 @@ _OF_CLUSTER = f"""
                 AND (application_name LIKE 'muster-web-listen%' OR application_name LIKE 'muster:worker:w%')),
 {_PROCESSES}
 """
-_OF_TURNS = 4
-"""The first parts of the cluster's fingerprint: what turns of the controller change."""
+_OF_HEALTH = 5
+"""The first parts of the cluster's fingerprint: how safe the data is changes with these alone."""
 
 _OF_TOPICS = f"""
     SELECT topic.name, topic.topic_id::text || '.' || topic.metadata_version || '/' || (
@@ -53,6 +54,8 @@ _OF_TOPICS = f"""
         SELECT COALESCE(sum(metadata_version), 0) FROM broker_configs) || '/' || (
         SELECT COALESCE(sum(hashtext(id || state || since)), 0) FROM log_note
         WHERE log_note.topic_id = topic.topic_id) || '/' || (
+        SELECT COALESCE(sum(hashtext(id || lagging::text || since)), 0) FROM lag_note
+        WHERE lag_note.topic_id = topic.topic_id) || '/' || (
         SELECT COALESCE(sum(version), 0) FROM election_loss WHERE election_loss.topic_id = topic.topic_id)
         || '/' || {WITH_PROCESSES}
     FROM topic WHERE topic.name = ANY (%(names)s)
@@ -71,9 +74,9 @@ def of_cluster() -> str:
         return "/".join(cursor.fetchone())
 
 
-def of_turns(of_cluster: str) -> str:
-    """The part of a fingerprint of the cluster that only a turn of the controller changes."""
-    return "/".join(of_cluster.split("/")[:_OF_TURNS])
+def of_health(of_cluster: str) -> str:
+    """The part of a fingerprint of the cluster that changes whenever how safe the data is does."""
+    return "/".join(of_cluster.split("/")[:_OF_HEALTH])
 
 
 def of_topics(names: Sequence[str]) -> dict[str, str]:

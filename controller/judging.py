@@ -11,16 +11,27 @@ DEAD = """
 SETTLED = "(cardinality(assigned) - cardinality(adding))"
 """How many replicas a partition is to have in sync: one that a reassignment is still adding owes nothing."""
 
+WITH_LAGS = """
+    (SELECT partition.*, lag_note.lagging, lag_note.since AS lagging_since
+     FROM partition LEFT JOIN lag_note ON lag_note.topic_id = partition.topic_id
+         AND lag_note.partition = partition.partition AND lag_note.broker_id = partition.leader) AS partition
+"""
+"""Partitions, each with who keeps its leader from accepting acks=all, as it says; mostly NULL, for nobody."""
+
+LAGGING = "COALESCE(lagging, '{}')"
 IN_SYNC = f"""
-    CASE WHEN isr && {DEAD} THEN (SELECT count(*) FROM unnest(isr) AS member WHERE member <> ALL ({DEAD}))
+    CASE WHEN isr && {DEAD} OR lagging IS NOT NULL
+    THEN (SELECT count(*) FROM unnest(isr) AS member
+          WHERE member <> ALL ({DEAD}) AND member <> ALL ({LAGGING}))
     ELSE cardinality(isr) END
 """
 UNSETTLED = f"(leader = {NO_LEADER} OR {IN_SYNC} < {SETTLED})"
 """Of rows that are not judged yet: nothing else has any of the TROUBLES, and mostly it is none."""
 
-# Pages count as in sync whoever is in the ISR and has a session (design chapter 7): the row keeps the last
-# min.insync.replicas members even when they are dead. `floor` is that of `muster.kernel.topic_configs`;
-# `lost_at` is when each member of the ISR without a session was lost, in order.
+# Pages count as in sync whoever is in the ISR, has a session, and keeps up where the leader needs it for
+# acks=all (design chapter 7): the row keeps the last min.insync.replicas members even when they are dead, or
+# do not reach their leader. `floor` is that of `muster.kernel.topic_configs`; `lost_at` is when each member
+# of the ISR that does not count was lost, in order.
 JUDGED = f"""
            {IN_SYNC} AS in_sync,
            LEAST(COALESCE(substring(topic.configs ->> '{MIN_INSYNC_REPLICAS}' FROM '^[0-9]{{1,9}}$')::int,
@@ -29,17 +40,19 @@ JUDGED = f"""
                           %(min_insync_default)s),
                  cardinality(partition.assigned) - cardinality(partition.adding))
                AS floor,
-           CASE WHEN partition.isr && {DEAD} THEN
-               ARRAY(SELECT broker.changed_at FROM broker WHERE broker.broker_id = ANY (partition.isr)
-                     AND broker.broker_id = ANY ({DEAD}) ORDER BY 1)
+           CASE WHEN partition.isr && {DEAD} OR lagging IS NOT NULL THEN
+               ARRAY(SELECT CASE WHEN broker.broker_id = ANY ({DEAD}) THEN broker.changed_at
+                                 ELSE lagging_since END
+                     FROM broker WHERE broker.broker_id = ANY (partition.isr)
+                     AND (broker.broker_id = ANY ({DEAD}) OR broker.broker_id = ANY ({LAGGING})) ORDER BY 1)
            ELSE '{{}}'::timestamptz[] END AS lost_at
 """
 STATED = f"""
     SELECT partition.id, topic.name AS topic_name, topic.topic_id, partition.partition, partition.assigned,
            partition.leader, partition.leader_epoch, partition.isr, partition.version, partition.changed_at,
-           partition.adding, partition.removing, partition.unproven,
+           partition.adding, partition.removing, partition.unproven, {LAGGING} AS lagging,
            {JUDGED}
-    FROM partition JOIN topic ON topic.topic_id = partition.topic_id
+    FROM {WITH_LAGS} JOIN topic ON topic.topic_id = partition.topic_id
 """
 TROUBLES = {
     "offline": f"leader = {NO_LEADER}",
@@ -56,7 +69,8 @@ SINCES = {
     "attention": f"""CASE WHEN leader = {NO_LEADER} THEN changed_at
                      ELSE GREATEST(changed_at, lost_at[cardinality(isr) - {SETTLED} + 1]) END""",
 }
-"""Since when: the row was changed, or so many members of its ISR were lost that the trouble began.
+"""Since when: the row was changed, or so many members of its ISR were lost, or began to lag, that the trouble
+began.
 
 An element that an array does not have is NULL, and GREATEST leaves it out.
 """
@@ -73,9 +87,9 @@ def alike(asked: str = "") -> str:
     """
     return f"""
         SELECT topic.name AS topic_name, partition.*, {JUDGED}
-        FROM (SELECT topic_id, assigned, adding, leader, isr, count(*)::int AS held,
-                     min(changed_at) AS changed_at
-              FROM partition {asked} GROUP BY 1, 2, 3, 4, 5) AS partition
+        FROM (SELECT topic_id, assigned, adding, leader, isr, lagging, count(*)::int AS held,
+                     min(changed_at) AS changed_at, min(lagging_since) AS lagging_since
+              FROM {WITH_LAGS} {asked} GROUP BY 1, 2, 3, 4, 5, 6) AS partition
         JOIN topic ON topic.topic_id = partition.topic_id
     """
 
@@ -84,12 +98,13 @@ def replicas_by_broker(of_partitions: str = "", of_replicas: str = "") -> str:
     """What each broker holds, leads, is out of sync with, and its bytes, in SQL; of some, or of everybody."""
     return f"""
         SELECT replica, sum(held)::int, COALESCE(sum(held) FILTER (WHERE leader = replica), 0)::int,
-               COALESCE(sum(held) FILTER (WHERE (replica <> ALL (isr) OR replica = ANY ({DEAD}))
+               COALESCE(sum(held) FILTER (WHERE (replica <> ALL (isr) OR replica = ANY ({DEAD})
+                                                 OR replica = ANY ({LAGGING}))
                                                 AND replica <> ALL (adding)), 0)::int,
                sum(size)::bigint
-        FROM (SELECT assigned, adding, leader, isr, count(*) AS held, sum(size_bytes) AS size
-              FROM partition LEFT JOIN partition_progress ON partition_progress.partition_id = partition.id
-              {of_partitions} GROUP BY 1, 2, 3, 4) AS alike,
+        FROM (SELECT assigned, adding, leader, isr, lagging, count(*) AS held, sum(size_bytes) AS size
+              FROM {WITH_LAGS} LEFT JOIN partition_progress ON partition_progress.partition_id = partition.id
+              {of_partitions} GROUP BY 1, 2, 3, 4, 5) AS alike,
              unnest(assigned) AS replica
         {of_replicas} GROUP BY replica
     """

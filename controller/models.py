@@ -14,6 +14,9 @@ from django.db.models.functions import Now, Replace
 from django.db.models.lookups import Exact
 
 from controller.loss_models import ElectionLoss as ElectionLoss
+from controller.note_models import LOG_STATES as LOG_STATES
+from controller.note_models import LagNote as LagNote
+from controller.note_models import LogNote as LogNote
 from controller.row_constraints import holds_no_null, holds_texts_by_name
 from runtime.models import VERSION_LENGTH
 
@@ -30,9 +33,6 @@ PHASES = ("Init", "InProgress", "Done", "Cancelled", "Failed")
 
 PLAN_PHASES = ("Computing", "Draft", "Approved", "Running", "Paused", "Done", "Cancelled", "Failed")
 """Those of `controller.core.plan_rows`. The last three are over."""
-
-LOG_STATES = ("offline", "damaged", "mended", "leaderless")
-"""Those of `muster.messages.link.condition`."""
 
 STEP_STATES = ("Waiting", "Asked", "Done", "Skipped", "Cancelled", "Failed")
 
@@ -135,30 +135,6 @@ class BrokerCondition(models.Model):
 
     def __str__(self) -> str:
         return f"condition of broker {self.broker_id}"
-
-
-class LogNote(models.Model):
-    """What is to be said of one log of one broker, as it said last; told to people and clients, no more."""
-
-    broker_id = models.IntegerField()
-    topic_id = models.UUIDField(help_text="Of the topic; it may be deleted by now.")
-    partition = models.IntegerField()
-    state = models.CharField(max_length=10)
-    why = models.TextField(default="", blank=True)
-    end_offset = models.BigIntegerField(null=True, help_text="Where the log ends; NULL: not said.")
-    since = models.DateTimeField()
-
-    class Meta:
-        db_table = "log_note"
-        ordering = ("broker_id", "topic_id", "partition")
-        constraints = (
-            models.UniqueConstraint(name="log_note_is_unique", fields=("topic_id", "partition", "broker_id")),
-            models.CheckConstraint(name="log_note_state_is_known", condition=Q(state__in=LOG_STATES)),
-        )
-        indexes = (models.Index(name="log_note_by_broker", fields=("broker_id", "state")),)
-
-    def __str__(self) -> str:
-        return f"{self.topic_id}-{self.partition} on broker {self.broker_id}: {self.state}"
 
 
 class Topic(models.Model):

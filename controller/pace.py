@@ -7,7 +7,7 @@ from uuid import UUID
 
 from muster.kernel.instants import Instant, elapsed_ms
 from muster.messages.link.callers import CallerRow
-from muster.messages.link.condition import Condition, LogNote
+from muster.messages.link.condition import Condition, LagNote, LogNote
 from muster.messages.link.from_broker import Arriving, HighWatermark
 from muster.messages.link.to_broker import Nodes
 
@@ -93,22 +93,24 @@ class ProgressNotes:
 
 
 class Said(NamedTuple):
-    """What brokers said of themselves since the last write; logs of `begun` that are not named are sound."""
+    """What brokers said of themselves since the last write; of `begun` all that is not named is well."""
 
     begun: tuple[int, ...]
     conditions: tuple[tuple[int, Condition], ...]
     logs: tuple[tuple[int, LogNote], ...]
+    lags: tuple[tuple[int, LagNote], ...] = ()
 
 
 class ConditionNotes:
-    """The latest condition of each broker, and of each of its logs, since the last write."""
+    """The latest condition of each broker, of each of its logs, and of who lags, since the last write."""
 
-    __slots__ = ("_begun", "_conditions", "_in_flight", "_logs", "_noted_at")
+    __slots__ = ("_begun", "_conditions", "_in_flight", "_lags", "_logs", "_noted_at")
 
     def __init__(self) -> None:
         self._begun: set[int] = set()
         self._conditions: dict[int, Condition] = {}
         self._logs: dict[tuple[int, UUID, int], LogNote] = {}
+        self._lags: dict[tuple[int, UUID, int], LagNote] = {}
         self._noted_at = Instant(0)
         self._in_flight = False
 
@@ -116,9 +118,12 @@ class ConditionNotes:
         if said.begins:
             self._begun.add(broker_id)
             self._logs = {key: one for key, one in self._logs.items() if key[0] != broker_id}
+            self._lags = {key: one for key, one in self._lags.items() if key[0] != broker_id}
         self._conditions[broker_id] = said
         for one in said.logs:
             self._logs[broker_id, one.topic_id, one.partition] = one
+        for lag in said.lags:
+            self._lags[broker_id, lag.topic_id, lag.partition] = lag
 
     def is_due(self, now: Instant, interval_ms: int) -> bool:
         """True if there is something to write, nothing is being written, and the interval is over."""
@@ -129,8 +134,9 @@ class ConditionNotes:
         """What to write now; until `done` nothing else is due."""
         self._in_flight, self._noted_at = True, now
         logs = tuple((broker, one) for (broker, _, _), one in self._logs.items())
-        said = Said(tuple(sorted(self._begun)), tuple(self._conditions.items()), logs)
-        self._begun, self._conditions, self._logs = set(), {}, {}
+        lags = tuple((broker, one) for (broker, _, _), one in self._lags.items())
+        said = Said(tuple(sorted(self._begun)), tuple(self._conditions.items()), logs, lags)
+        self._begun, self._conditions, self._logs, self._lags = set(), {}, {}, {}
         return said
 
     def done(self) -> None:
@@ -145,6 +151,12 @@ class ConditionNotes:
             if broker not in self._begun
         }
         self._logs = {**older, **self._logs}
+        lagged = {
+            (broker, one.topic_id, one.partition): one
+            for broker, one in said.lags
+            if broker not in self._begun
+        }
+        self._lags = {**lagged, **self._lags}
         self._begun.update(said.begun)
 
 

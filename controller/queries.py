@@ -9,12 +9,14 @@ from django.db import connection
 
 from controller import conditions, configuration
 from controller.judging import (
+    LAGGING,
     SETTLED,
     SINCE_TROUBLED,
     SINCES,
     STATED,
     TROUBLES,
     UNSETTLED,
+    WITH_LAGS,
     alike,
     replicas_by_broker,
 )
@@ -104,7 +106,8 @@ class Health:
 class PartitionRow:
     """One partition as its row says, with how many of its ISR have a session.
 
-    `floor` is the least that its ISR may have for acks=all; `since` is when what was asked about began.
+    `floor` is the least that its ISR may have for acks=all; `lagging` are those for whom its leader refuses
+    it; `since` is when what was asked about began.
     """
 
     id: int
@@ -120,6 +123,7 @@ class PartitionRow:
     removing: Sequence[int]
     in_sync: int
     floor: int
+    lagging: Sequence[int]
     since: datetime
     high_watermark: int | None = None
     size_bytes: int | None = None
@@ -157,7 +161,7 @@ class PartitionRow:
                 return "offline, waits for all logs to be shown"
             return f"offline, last ISR {', '.join(str(member) for member in self.isr)}"
         if self.in_sync < self.floor:
-            return "under min ISR"
+            return "under min ISR" + "".join(f", broker {member} lags" for member in self.lagging)
         if self.in_sync == 1 and self.settled > 1:
             return "one copy left"
         if self.in_sync < self.settled:
@@ -248,7 +252,7 @@ def health(live: Sequence[int]) -> Health:
 
 _PARTITION = """
     id, topic_name, topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version,
-    in_sync, floor, unproven
+    in_sync, floor, unproven, lagging
 """
 
 
@@ -317,7 +321,7 @@ def _having(show: str) -> str:
     if show not in TROUBLES:
         return ""
     fits = TROUBLES[show] if show == "offline" else UNSETTLED
-    return f"AND topic_id IN (SELECT topic_id FROM partition WHERE {fits})"
+    return f"AND topic_id IN (SELECT topic_id FROM {WITH_LAGS} WHERE {fits})"
 
 
 def topic(live: Sequence[int], topic_id: Any, show: str) -> TopicRow | None:
@@ -433,7 +437,7 @@ def partition(live: Sequence[int], partition_id: int) -> PartitionRow | None:
 ROLES = {
     "all": "true",
     "leads": "leader = %(broker)s",
-    "out": """NOT (%(broker)s = ANY (isr) AND %(broker)s = ANY (%(live)s))
+    "out": f"""NOT (%(broker)s = ANY (isr) AND %(broker)s = ANY (%(live)s) AND %(broker)s <> ALL ({LAGGING}))
               AND %(broker)s <> ALL (adding)""",
     "moves": "(%(broker)s = ANY (adding) OR %(broker)s = ANY (removing))",
 }
@@ -443,7 +447,7 @@ ROLES = {
 def count_on(live: Sequence[int], broker_id: int) -> tuple[int, int, int, int]:
     """How many partitions the broker holds, leads, is out of sync with, and is added to or leaves."""
     counts = ", ".join(f"count(*) FILTER (WHERE {role})::int" for role in ROLES.values())
-    statement = f"SELECT {counts} FROM partition WHERE assigned @> ARRAY[%(broker)s::int]"
+    statement = f"SELECT {counts} FROM {WITH_LAGS} WHERE assigned @> ARRAY[%(broker)s::int]"
     held, led, out, moving = _read(statement, {"broker": broker_id, "live": list(live)})[0]
     return held, led, out, moving
 
@@ -463,7 +467,7 @@ def partitions_on(
     """Partitions that the broker holds in such a role, by their names, `limit` from `first` on."""
     statement = f"""
         WITH held AS MATERIALIZED (
-            SELECT partition.id FROM partition JOIN topic ON topic.topic_id = partition.topic_id
+            SELECT partition.id FROM {WITH_LAGS} JOIN topic ON topic.topic_id = partition.topic_id
             WHERE assigned @> ARRAY[%(broker)s::int] AND {ROLES[role]}
             ORDER BY topic.name, partition.partition OFFSET %(first)s LIMIT %(limit)s),
         stated AS ({STATED} WHERE partition.id IN (SELECT id FROM held))

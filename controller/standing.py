@@ -11,7 +11,7 @@ from time import monotonic
 from django.http import HttpRequest
 
 from controller import findings, fingerprints, leases, move_queries, processes, queries
-from controller.fingerprints import of_turns
+from controller.fingerprints import of_health
 
 KEPT_MS = 2_000
 """No longer than this: that work waits too long becomes true by time alone."""
@@ -105,10 +105,10 @@ def _still_true(kept: ClusterStanding, fingerprint: str, database: str) -> bool:
 
 
 def _read(fingerprint: str, database: str, kept: ClusterStanding | None) -> ClusterStanding:
-    """How safe the data is changes by turns alone: looking at 100,000 partitions is spared in between."""
+    """Looking at 100,000 partitions is spared while how safe the data is cannot have changed."""
     read_at = monotonic()
     brokers = queries.brokers()
-    if kept and kept.database == database and of_turns(kept.fingerprint) == of_turns(fingerprint):
+    if kept and kept.database == database and of_health(kept.fingerprint) == of_health(fingerprint):
         health = kept.health
     else:
         health = queries.health(queries.live_ids(row.broker for row in brokers))

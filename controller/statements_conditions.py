@@ -39,4 +39,24 @@ DELETE FROM log_note USING unnest(%(broker_id)s::int[], %(topic_id)s::uuid[], %(
 WHERE log_note.topic_id = u.topic_id AND log_note.partition = u.partition
     AND log_note.broker_id = u.broker_id"""
 
+FORGET_LAGS: Final = "DELETE FROM lag_note WHERE broker_id = ANY (%(broker_id)s::int[])"
+
+NOTE_LAGS: Final = """
+WITH said AS (
+    SELECT u.broker_id, topic_id, partition, string_to_array(lagging, ',')::int[] AS lagging,
+        now() - age_ms * interval '1 millisecond' AS since
+    FROM unnest(%(broker_id)s::int[], %(topic_id)s::uuid[], %(partition)s::int[], %(lagging)s::text[],
+        %(age_ms)s::bigint[]) AS u(broker_id, topic_id, partition, lagging, age_ms)
+), over AS (
+    DELETE FROM lag_note USING said
+    WHERE said.lagging = '{}' AND lag_note.topic_id = said.topic_id
+        AND lag_note.partition = said.partition AND lag_note.broker_id = said.broker_id)
+INSERT INTO lag_note (broker_id, topic_id, partition, lagging, since)
+SELECT said.broker_id, topic_id, partition, lagging, since FROM said
+JOIN broker ON broker.broker_id = said.broker_id
+WHERE lagging <> '{}'
+ORDER BY topic_id, partition, said.broker_id
+ON CONFLICT (topic_id, partition, broker_id) DO UPDATE SET lagging = EXCLUDED.lagging,
+    since = EXCLUDED.since"""
+
 FORGET_CONDITIONS: Final = "DELETE FROM broker_condition WHERE broker_id = ANY (%(broker_id)s::int[])"

@@ -9,7 +9,7 @@ from psycopg import Cursor
 from controller import statements_conditions as statements
 from controller.pace import Said
 from controller.statements import numbers, uuids
-from muster.messages.link.condition import SOUND, Condition, LogNote, ThrottledClient
+from muster.messages.link.condition import SOUND, Condition, LagNote, LogNote, ThrottledClient
 from runtime.models import VERSION_LENGTH
 from runtime.postgres import LaneConnection
 
@@ -19,6 +19,7 @@ def note(connection: LaneConnection, said: Said) -> None:
     with connection.cursor() as cursor:
         if said.begun:
             cursor.execute(statements.FORGET_LOGS, {"broker_id": numbers(said.begun)})
+            cursor.execute(statements.FORGET_LAGS, {"broker_id": numbers(said.begun)})
         if said.conditions:
             _note_conditions(cursor, said.conditions)
         if noted := [(broker, one) for broker, one in said.logs if one.state != SOUND]:
@@ -34,6 +35,15 @@ def note(connection: LaneConnection, said: Said) -> None:
             )
         if sound := [(broker, one) for broker, one in said.logs if one.state == SOUND]:
             cursor.execute(statements.SOUND_LOGS, _keys(sound))
+        if said.lags:
+            cursor.execute(
+                statements.NOTE_LAGS,
+                {
+                    **_keys(said.lags),
+                    "lagging": [",".join(map(str, one.lagging)) for _, one in said.lags],
+                    "age_ms": numbers(one.age_ms for _, one in said.lags),
+                },
+            )
 
 
 def forget(cursor: Cursor[Any], brokers: Sequence[int]) -> None:
@@ -41,6 +51,7 @@ def forget(cursor: Cursor[Any], brokers: Sequence[int]) -> None:
     values = {"broker_id": numbers(brokers)}
     cursor.execute(statements.FORGET_CONDITIONS, values)
     cursor.execute(statements.FORGET_LOGS, values)
+    cursor.execute(statements.FORGET_LAGS, values)
 
 
 def _note_conditions(cursor: Cursor[Any], conditions: Sequence[tuple[int, Condition]]) -> None:
@@ -73,7 +84,7 @@ def _storable(client: ThrottledClient) -> ThrottledClient:
     return msgspec.structs.replace(client, user=user, client_id=client_id)
 
 
-def _keys(logs: Sequence[tuple[int, LogNote]]) -> dict[str, str]:
+def _keys(logs: Sequence[tuple[int, LogNote | LagNote]]) -> dict[str, str]:
     return {
         "broker_id": numbers(broker for broker, _ in logs),
         "topic_id": uuids(one.topic_id for _, one in logs),

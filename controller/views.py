@@ -240,7 +240,7 @@ def _cell(partition: queries.PartitionRow, broker: int, live: Sequence[int]) -> 
         return Replica(lost=lost)
     if broker == partition.leader:
         return Replica("leader", "L", "leader", lost)
-    if broker in partition.isr and broker in live:
+    if broker in partition.isr and broker in live and broker not in partition.lagging:
         return Replica("in sync", "S", "in", lost)
     if any(one.broker_id == broker and one.state == conditions.OFFLINE for one in partition.logs):
         return Replica("log offline", "X", "out", lost)

@@ -26,7 +26,6 @@ _IN_DETAIL: Final = (
     "logs_offline",
     "partitions_offline",
     "partitions_one_copy",
-    "partitions_under_min_isr",
     "records_lost",
 )
 """Kinds of findings of which each broker, partition or log has a row of its own here."""
@@ -112,7 +111,9 @@ def _findings(session: Session, brokers: list[dict[str, Any]]) -> Iterator[dict[
             yield _finding(f"broker {one['state']}", one["broker_id"], f"since {at(one['changed_at'])}")
     for state, what in (("offline", "partition without a leader"), ("under-replicated", "under-replicated")):
         for one in rest.rows("partitions", _MOST, state=state):
-            replicas = f"replicas {one['replicas']}, in sync {one['isr']}"
+            lagging = one.get("lagging_replicas", ())
+            in_sync = [broker for broker in one["isr"] if broker not in lagging]
+            replicas = f"replicas {one['replicas']}, in sync {in_sync}"
             yield _finding(what, f"{one['topic']}-{one['partition']}", replicas)
     # Those that are mended need nobody any more.
     for state in ("offline", "damaged"):

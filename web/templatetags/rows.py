@@ -85,14 +85,14 @@ def named(address: str, name: str) -> SafeString:
 
 
 @register.simple_tag
-def reps(partition: Any, live: Sequence[int]) -> SafeString:
-    """Replicas in their order: the leader filled, one out of sync dashed; + comes, − goes."""
+def reps(partition: Any, live: Sequence[int], lagging: Sequence[int] = ()) -> SafeString:
+    """Replicas in their order: the leader filled, one out of sync, or lagging, dashed; + comes, − goes."""
     shown, words = [], []
     for broker in partition.assigned:
         tag, kind, sign, word = "span", "", "", "in sync"
         if broker == partition.leader:
             tag, word = "b", "leader"
-        elif broker not in partition.isr or broker not in live:
+        elif broker not in partition.isr or broker not in live or broker in lagging:
             kind, word = ' class="out"', "out of sync"
         if broker in partition.adding:
             tag, kind, sign, word = "ins", "", "+", f"is added, {word}"
@@ -158,7 +158,7 @@ def listed_partition(row: Any, live: Sequence[int]) -> SafeString:
             one_line(row.name),
         ),
         leader=_NO_LEADER if row.offline else row.leader,
-        reps=reps(row, live),
+        reps=reps(row, live, row.lagging),
         in_sync=format_html("<b>{}</b>", in_sync) if short else in_sync,
         isr=", ".join(str(member) for member in row.isr) or "none",
         since=moment(row.since),
@@ -277,7 +277,7 @@ def partition_row(row: Any) -> SafeString:
         if cell.word
         else format_html("<td{}></td>", _LOST[cell.lost])
         for cell in row.cells
-    ] or [format_html('<td class="say wrap">{}</td>', reps(partition, row.live))]
+    ] or [format_html('<td class="say wrap">{}</td>', reps(partition, row.live, partition.lagging))]
     in_sync = f"{partition.in_sync} of {partition.settled}"
     return format_html(
         _PARTITION,

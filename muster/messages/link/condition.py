@@ -43,6 +43,18 @@ class LogNote(msgspec.Struct, frozen=True, array_like=True, gc=False):
     age_ms: int = 0
 
 
+class LagNote(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """At the leader that says it acks=all is refused, as these live members of the ISR do not keep up.
+
+    Nobody is named: it is not refused for that any more. Found so many milliseconds ago.
+    """
+
+    topic_id: UUID
+    partition: int
+    lagging: Annotated[tuple[int, ...], FRAMEFUL] = ()
+    age_ms: int = 0
+
+
 class Disk(msgspec.Struct, frozen=True):
     """The file system of the logs; with less than `reserve_bytes` usable nothing is taken from producers."""
 
@@ -75,9 +87,9 @@ class ThrottledClient(msgspec.Struct, frozen=True):
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """What changed since the condition before; the first of a link states all of it.
 
-    `disk` and `throttled` are whole, but for more than MOST_THROTTLED, `logs` those that are otherwise than
-    was said, at most MAX_ROWS_PER_FRAME: the rest follows. `begins`: what was said on other links counts no
-    more.
+    `disk` and `throttled` are whole, but for more than MOST_THROTTLED, `logs` and `lags` those that are
+    otherwise than was said, at most MAX_ROWS_PER_FRAME each: the rest follows. `begins`: what was said on
+    other links counts no more.
     `version`: what the broker runs, each time; empty: a version that does not say.
     """
 
@@ -87,3 +99,4 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     logs: Annotated[tuple[LogNote, ...], FRAMEFUL] = ()
     begins: bool = False
     version: str = ""
+    lags: Annotated[tuple[LagNote, ...], FRAMEFUL] = ()

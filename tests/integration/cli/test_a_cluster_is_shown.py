@@ -107,6 +107,24 @@ def test_what_is_wrong_is_found_and_told_by_the_exit_code(viewer: Muster) -> Non
     assert "fenced=1 live=2" in status and "under-replicated" in status
 
 
+def test_that_producers_are_refused_is_found_with_the_brokers_that_lag(viewer: Muster) -> None:
+    cast.add_cluster()
+    for broker in (1, 2):
+        cast.add_broker(broker)
+    orders = cast.add_topic("orders", 1, [(1, 2)], configs={"min.insync.replicas": "2"})
+    cast.lags(orders, 0, 1, 2)
+    ill = viewer("health", "-o", "json")
+    assert ill.code == 1
+    told = {one["what"]: (one["which"], one["detail"]) for one in ill.json}
+    assert set(told) == {"under-replicated", "partitions under min isr"}
+    assert told["under-replicated"] == ("orders-0", "replicas [1, 2], in sync [1]")
+    which, detail = told["partitions under min isr"]
+    assert which == "orders-0 is under min ISR"
+    assert (
+        "refused with NOT_ENOUGH_REPLICAS" in detail and "whether it reaches broker 1 at 10.0.1.11" in detail
+    )
+
+
 def test_what_the_overview_finds_is_found_here_too(viewer: Muster) -> None:
     cast.add_cluster()
     for broker in (1, 2):

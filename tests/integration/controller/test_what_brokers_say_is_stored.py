@@ -9,7 +9,7 @@ import pytest
 
 from controller import catalog, conditions, placing, store_conditions
 from controller.core.proposals import StoredBroker
-from controller.models import Broker, BrokerCondition, LogNote, Topic
+from controller.models import Broker, BrokerCondition, LagNote, LogNote, Partition, Topic
 from controller.pace import Said
 from controller.statements_moves import READ_BROKERS_TO_PLAN
 from muster.messages.link.condition import (
@@ -20,6 +20,7 @@ from muster.messages.link.condition import (
     Disk,
     ThrottledClient,
 )
+from muster.messages.link.condition import LagNote as Lag
 from muster.messages.link.condition import LogNote as Note
 from runtime.postgres import LaneConnection, open_connection
 from tests.integration.web import cast
@@ -66,6 +67,28 @@ def test_the_latest_word_holds_and_what_is_sound_is_forgotten(lane: LaneConnecti
     note(lane, Said((2,), ((2, Condition()),), ()))
     last = BrokerCondition.objects.get(broker_id=2)
     assert (logs(), last.disk_usable_bytes, last.short_since) == ([], None, None)
+
+
+def test_who_lags_counts_while_the_one_leads_that_says_so(lane: LaneConnection) -> None:
+    topic_id: UUID = Topic.objects.get().topic_id
+    rows = {row.partition: row.id for row in Partition.objects.all()}
+
+    def lagging() -> dict[int, list[int]]:
+        found = conditions.lagging(list(rows.values()))
+        return {number: found[row] for number, row in rows.items() if row in found}
+
+    said = ((1, Lag(topic_id, 0, (2,), 4_000)), (1, Lag(topic_id, 1, (2,))), (2, Lag(topic_id, 2, (1,))))
+    note(lane, Said((1,), ((1, Condition()),), (), said))
+    assert lagging() == {0: [2], 1: [2]}, "broker 2 does not lead"
+    note(lane, Said((), (), (), ((1, Lag(topic_id, 0)), (1, Lag(topic_id, 1, (2,))))))
+    assert lagging() == {1: [2]}
+    Partition.objects.filter(partition=1).update(isr=[1])
+    assert lagging() == {}, "it is out of sync by the row"
+    note(lane, Said((1,), (), (), ((9, Lag(topic_id, 1, (2,))),)))
+    assert [one.broker_id for one in LagNote.objects.all()] == [2], "a new link, and a broker that is unknown"
+    with lane.transaction(), lane.cursor() as cursor:
+        store_conditions.forget(cursor, [2])
+    assert not LagNote.objects.exists()
 
 
 def test_a_client_that_calls_itself_what_cannot_be_stored_keeps_no_broker_from_being_heard(

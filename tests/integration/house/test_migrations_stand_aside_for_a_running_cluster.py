@@ -18,6 +18,7 @@ from runtime.postgres import open_connection
 from tests.integration.coordinator.control_plane import eventually
 
 UNDONE = """
+DROP TABLE lag_note;
 ALTER TABLE partition DROP COLUMN unproven;
 ALTER TABLE broker_condition DROP COLUMN version;
 DELETE FROM django_migrations WHERE app = 'controller' AND name >= '0016_partitions_that_are_unproven'

@@ -5,7 +5,7 @@ from django.test import Client
 
 from access.grants import Role
 from access.service import create_token
-from controller.models import BrokerCondition, Partition, PartitionProgress
+from controller.models import BrokerCondition, Partition, PartitionProgress, Topic
 from tests.integration.rest.conftest import Caller
 from tests.integration.web import cast
 
@@ -84,6 +84,18 @@ def test_partitions_name_their_offline_and_damaged_replicas(viewer: Caller) -> N
     one = viewer.get("partitions/clicks/0")
     assert (one.json()["offline_replicas"], one.json()["damaged_replicas"]) == ([], [3])
     assert viewer.get("topics/orders/partitions").json()["items"][1]["offline_replicas"] == [2]
+
+
+def test_partitions_name_the_members_of_their_isr_that_lag(viewer: Caller) -> None:
+    orders, clicks = Topic.objects.get(name="orders"), Topic.objects.get(name="clicks")
+    before = viewer.get("partitions/orders/0")["ETag"]
+    cast.lags(orders, 0, 1, 2)
+    cast.lags(clicks, 0, 3, 2)
+    one = viewer.get("partitions/orders/0")
+    assert (one.json()["isr"], one.json()["lagging_replicas"]) == ([1, 2], [2]) and one["ETag"] != before
+    short = viewer.get("partitions?state=under-replicated").json()["items"]
+    told = [(row["topic"], row["partition"], row["lagging_replicas"]) for row in short]
+    assert told == [("orders", 0, [2])], "who does not lead clicks says nothing of it"
 
 
 def test_a_bounded_token_is_told_of_its_topics_alone() -> None:

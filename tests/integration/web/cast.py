@@ -15,6 +15,7 @@ from django.utils import timezone
 from controller.models import (
     Broker,
     BrokerCondition,
+    LagNote,
     LogNote,
     Partition,
     PartitionProgress,
@@ -99,6 +100,12 @@ def note_log(
         end_offset=end_offset,
         since=ago(minutes=3),
     )
+
+
+def lags(topic: Topic, partition: int, leader: int, *members: int, since: datetime | None = None) -> None:
+    """The leader said that it refuses acks=all there, as these members of the ISR do not keep up."""
+    values = {"broker_id": leader, "topic_id": topic.topic_id, "partition": partition}
+    LagNote.objects.create(**values, lagging=list(members), since=since or ago(minutes=3))
 
 
 def add_topic(

@@ -1,7 +1,10 @@
-"""With its pings a broker says how it is, for people: its disk, its logs in trouble, who is made to wait."""
+"""With its pings a broker says how it is, for people: disk, logs in trouble, who lags, who waits."""
 
 from pathlib import Path
 
+import pytest
+
+from broker import condition as looks
 from broker.condition import DISK_INTERVAL_MS, LOOK_INTERVAL_MS, BrokerCondition
 from muster.messages.link.condition import (
     DAMAGED,
@@ -10,6 +13,7 @@ from muster.messages.link.condition import (
     MOST_THROTTLED,
     OFFLINE,
     Disk,
+    LagNote,
     LogNote,
     ThrottledClient,
 )
@@ -117,6 +121,60 @@ async def test_who_leads_what_was_damaged_lacks_it_for_good(tmp_path: Path) -> N
         assert hosted is not None
         hosted.damage = "the batch at offset 5 is damaged"
         assert _note(condition).state == DAMAGED
+
+
+def _leads(one: Broker, partition: int = 0) -> None:
+    """It leads a partition that two must hold, and has a record more than its follower."""
+    hosted = one.plane.hosted(ORDERS, partition)
+    assert hosted is not None
+    hosted.replica.require(2)
+    append(hosted.log, b"a")
+
+
+def _lags(one: Broker, condition: BrokerCondition) -> list[LagNote]:
+    one.now_ms += LOOK_INTERVAL_MS
+    news = condition.news()
+    return [] if news is None else list(news.lags)
+
+
+async def test_a_follower_that_lives_and_lags_is_named_while_acks_all_is_refused(tmp_path: Path) -> None:
+    """The floor keeps it in the ISR: by the row nothing is wrong with the partition."""
+    async with broker(tmp_path, 1) as one:
+        one.obey(1, replicas=BOTH)
+        _leads(one)
+        one.plane.live = set(BOTH)
+        condition = _said(one)
+        assert _lags(one, condition) == []
+        one.now_ms += one.plane.settings.replica_lag_time_max_ms
+        assert _lags(one, condition) == [LagNote(ORDERS, 0, (2,), 0)]
+        assert _lags(one, condition) == [], "that was said"
+        condition.begin()
+        assert _lags(one, condition) == [LagNote(ORDERS, 0, (2,), 2 * LOOK_INTERVAL_MS)]
+        one.plane.live = {1}
+        assert _lags(one, condition) == [LagNote(ORDERS, 0)], "who has no session is told by the rows"
+        one.plane.live = set(BOTH)
+        assert _lags(one, condition) == [LagNote(ORDERS, 0, (2,), 0)]
+        one.obey(2, leader=2, epoch=2, replicas=BOTH)
+        assert _lags(one, condition) == [LagNote(ORDERS, 0)], "who leads no more refuses for another reason"
+
+
+async def test_of_many_partitions_some_are_looked_at_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looks, "LEADERS_AT_ONCE", 2)
+    async with broker(tmp_path, 1) as one:
+        one.obey(1, replicas=BOTH, partitions=3)
+        for number in range(3):
+            _leads(one, number)
+        one.plane.live = set(BOTH)
+        one.now_ms += one.plane.settings.replica_lag_time_max_ms + 1
+        condition = BrokerCondition(one.plane, one.quotas, one.plane.clock)
+        first = condition.news()
+        assert first is not None and [note.partition for note in first.lags] == [0, 1]
+        assert [note.partition for note in _lags(one, condition)] == [2]
+        one.plane.stop(ORDERS, 2)
+        rounds = [note for _ in range(3) for note in _lags(one, condition)]
+        assert rounds == [LagNote(ORDERS, 2)], "it is not hosted any more, and the others lag still"
 
 
 async def test_who_waits_for_a_quota_is_named_the_longest_wait_first(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from controller.pace import ConditionNotes
 from muster.kernel.instants import Instant
-from muster.messages.link.condition import DAMAGED, OFFLINE, SOUND, Condition, Disk, LogNote
+from muster.messages.link.condition import DAMAGED, OFFLINE, SOUND, Condition, Disk, LagNote, LogNote
 
 ORDERS = UUID(int=1)
 NOW, SECOND = Instant(10_000), 1_000
@@ -43,3 +43,20 @@ def test_what_was_not_written_is_written_with_what_was_said_since() -> None:
     assert said.begun == (3,), "what broker 3 said on its old link counts no more"
     assert dict(said.conditions)[2].disk == _disk(5)
     assert said.logs == ((2, LogNote(ORDERS, 0, SOUND)), (2, LogNote(ORDERS, 1, OFFLINE)))
+
+
+def test_who_lags_is_the_latest_word_too_and_no_link_of_before_has_one() -> None:
+    notes = ConditionNotes()
+    notes.add(2, Condition(lags=(LagNote(ORDERS, 0, (1,)), LagNote(ORDERS, 1, (1,)))))
+    notes.add(3, Condition(lags=(LagNote(ORDERS, 2, (1,)),)))
+    lost = notes.take(NOW)
+    notes.add(2, Condition(lags=(LagNote(ORDERS, 0),)))
+    notes.add(3, Condition(begins=True))
+    notes.give_back(lost)
+    notes.done()
+    said = notes.take(Instant(NOW + SECOND))
+    assert said.lags == ((2, LagNote(ORDERS, 0)), (2, LagNote(ORDERS, 1, (1,))))
+    notes.add(2, Condition(lags=(LagNote(ORDERS, 5, (1,)),)))
+    notes.add(2, Condition(begins=True))
+    notes.done()
+    assert notes.take(Instant(NOW + SECOND)).lags == ()

@@ -12,7 +12,7 @@ from muster.kernel.error_codes import ErrorCode
 from muster.messages import codec
 from muster.messages.errors import RemoteMessageError
 from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES, MAX_ROWS_PER_FRAME, MAX_UNUSABLE_PER_HELLO
-from muster.messages.link.condition import MOST_THROTTLED, Condition, LogNote, ThrottledClient
+from muster.messages.link.condition import MOST_THROTTLED, Condition, LagNote, LogNote, ThrottledClient
 from muster.messages.link.from_broker import (
     AlterPartition,
     Arriving,
@@ -67,6 +67,8 @@ def _first(entries: dict[Any, Any], count: int) -> dict[Any, Any]:
             "arriving": lambda n: replace(PING, arriving=(Arriving(ORDERS, 0, 5),) * n),
             "losses": lambda n: replace(PING, losses=(LossReport(ORDERS, 0, 1, 5, 5),) * n),
             "notes of logs": lambda n: _ping(Condition(logs=(LogNote(ORDERS, 0, "offline"),) * n)),
+            "notes of who lags": lambda n: _ping(Condition(lags=(LagNote(ORDERS, 0, (1, 2)),) * n)),
+            "who lags": lambda n: _ping(Condition(lags=(LagNote(ORDERS, 0, (1,) * n),))),
             "damaged logs": lambda n: replace(HELLO, damaged_logs=(KEY,) * n),
             "endpoints": lambda n: replace(HELLO, endpoints=_first(NAMED, n)),
             "static configs": lambda n: replace(HELLO, static_configs=_first(NAMED, n)),
