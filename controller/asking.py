@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -29,7 +29,7 @@ from muster.messages.link.to_broker import WishAnswer
 from runtime import asking, requests, side
 from runtime.models import WorkItem
 from runtime.ports import CONTROLLER_LANE, DUE, EVERYTHING, Connection, ConnectionLost, NodeContext
-from runtime.requests import NewRequest, TooManyOpen
+from runtime.requests import WITHDRAWN, NewRequest, TooManyOpen
 from runtime.work_table import AnsweredRow
 
 ANSWERED: Final = "answered"
@@ -82,9 +82,7 @@ STATES: Final = {
 }
 """Requests by what became of them; `refused`: at least something of them was, `done`: nothing was."""
 
-_WITHDRAWN = "Nobody waited for the answer any more. What was not done by then is not done."
-
-_MAY_BE_DONE = "a request that nobody waits for could not be withdrawn before the end: it may be carried out"
+_MAY_BE_DONE = "a request that nobody waits for could not be withdrawn before the end: it may be done yet"
 
 log = structlog.get_logger(__name__)
 
@@ -247,7 +245,8 @@ class Asking:
         self._stops = asyncio.Event()
 
     async def ask(self, wish: Wish, principal: str, reason: str, timeout_s: float) -> WishAnswer:
-        """The controller's answer. What nobody has decided by the end of the timeout is withdrawn.
+        """The controller's answer. What nobody has decided by the end of the timeout is withdrawn, and where
+        that cannot be written its row says that nobody waits any more.
 
         Raises NoAnswer, TooLarge, Unstorable.
         """
@@ -279,17 +278,19 @@ class Asking:
     async def _stored(self, row: NewRequest | None, until: float) -> str:
         """Its id. Raises NoAnswer, and then it is not stored, or is withdrawn as soon as anybody can: a
         database that stands still may go on in an hour, and no topic is to be deleted then for whoever was
-        told that nobody answers. An owner that looks before that carries it out.
+        told that nobody answers. An owner that looks before that refuses it, as it is late.
         """
+        loop = asyncio.get_running_loop()
         is_wanted, request_id = True, ""
 
         def store(connection: Connection) -> str:
             nonlocal request_id
             wanted = row
-            request_id = _store(connection, wanted) if wanted is not None else ""
+            if wanted is not None:
+                request_id = _store(connection, replace(wanted, waits_s=max(0.0, until - loop.time())))
             if not is_wanted:
                 # Raised before the commit, it takes back what a server has stored that stood still meanwhile.
-                raise NoAnswer(_WITHDRAWN)
+                raise NoAnswer(WITHDRAWN)
             return request_id
 
         def take_back(asked: "asyncio.Future[str]") -> None:
@@ -376,7 +377,7 @@ class Asking:
         """Its answer after all, or that it has none and never will."""
 
         def withdraw(connection: Connection) -> list[AnsweredRow]:
-            requests.give_up(connection, request_id, _WITHDRAWN)
+            requests.give_up(connection, request_id, WITHDRAWN)
             return requests.answers(connection, [request_id])
 
         try:

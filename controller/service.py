@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 from uuid import UUID, uuid4
 
@@ -56,6 +57,7 @@ from runtime.ports import (
     NodeContext,
     shard_lane,
 )
+from runtime.requests import WITHDRAWN
 from runtime.work_table import FinishedItem, RequestRow
 
 log = structlog.get_logger(__name__)
@@ -92,7 +94,8 @@ class ControllerService:
         self._settings = settings
         self._find_unread = find_unread
         self._requests = RequestInbox(REQUEST, self._asked, node)
-        self.cluster = Cluster(node, settings.core, self._requests.give_up, self._revoke)
+        late = partial(self._requests.give_up, why=WITHDRAWN)
+        self.cluster = Cluster(node, settings.core, self._requests.give_up, self._revoke, late)
         self._accepts = False
         self._enrolment = Enrolment()
         self._enrolment_at = Instant(-ENROLMENT_INTERVAL_MS)

@@ -57,7 +57,9 @@ class Cluster:
         settings: ControllerSettings,
         unanswered: Unanswered = lambda *_: None,
         unregistered: Callable[[int], None] = lambda _: None,
+        late: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`late` takes a request that a turn was not taken for, and that may have no answer yet."""
         self.links: dict[BrokerLink, LinkPace] = {}
         self.memory: Memory | None = None
         """Sessions and who waits; stays when the rows have to be read again."""
@@ -67,6 +69,7 @@ class Cluster:
         self._settings = settings
         self._unanswered = unanswered
         self._unregistered = unregistered
+        self._late = late
         self._state: ClusterState | None = None
         self._handed_in: dict[str, None] = {}
         self._failed_items: dict[str, str] = {}
@@ -193,6 +196,8 @@ class Cluster:
         if self._is_decided:
             # What was only loaded says nothing: it is what comes next that fails.
             self._is_decided, self._failed_alone = False, 0
+        for request_id in self._not_waiting:
+            self._late(request_id)
         self._not_waiting.clear()
         self._wishing = []
         for record in decision.records:

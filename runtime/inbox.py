@@ -41,9 +41,9 @@ class RequestInbox:
         if self._reader is None or self._reader.done():
             self._reader = self._start(self._read(lane))
 
-    def give_up(self, request_id: str, answer: msgspec.Struct | None = None) -> None:
+    def give_up(self, request_id: str, answer: msgspec.Struct | None = None, why: str = OUR_MISTAKE) -> None:
         """No turn can be taken with this request: say so in its row, by this answer if there is one."""
-        self._start(self._give_up(request_id, answer))
+        self._start(self._give_up(request_id, answer, why))
 
     def forget(self) -> None:
         """The lane was given up: its next owner reads the requests."""
@@ -77,16 +77,20 @@ class RequestInbox:
         self._handed[row.id] = None
         if len(self._handed) > REMEMBERED:
             del self._handed[next(iter(self._handed))]
+        if row.is_late:
+            # Who asked could not withdraw it: the database was away then, or its node died.
+            self.give_up(row.id, why=requests.WITHDRAWN)
+            return
         try:
             self._take(row)
         except msgspec.ValidationError as problem:
             log.error("request cannot be read", request=row.id, key=row.key, error=str(problem))
             self.give_up(row.id)
 
-    async def _give_up(self, request_id: str, answer: msgspec.Struct | None) -> None:
+    async def _give_up(self, request_id: str, answer: msgspec.Struct | None, why: str) -> None:
         def write(connection: Connection) -> None:
             if answer is None:
-                requests.give_up(connection, request_id, OUR_MISTAKE)
+                requests.give_up(connection, request_id, why)
             else:
                 requests.conclude(connection, request_id, answer)
 
@@ -99,7 +103,7 @@ class RequestInbox:
             log.exception("request could not be given up", request=request_id)
             if answer is not None:
                 # What spoilt its turn may stand in this answer, too: the next owner must not meet it again.
-                await self._give_up(request_id, None)
+                await self._give_up(request_id, None, why)
             else:
                 # Who asked waits still: what the node reminds of is read, and tried, again.
                 self._handed.pop(request_id, None)

@@ -218,6 +218,10 @@ class WorkItem(models.Model):
     result = models.JSONField(null=True)
     error = models.TextField(blank=True, default="", help_text="Why it failed; empty: it did not.")
     offered_at = models.DateTimeField(db_default=Now())
+    wanted_until = models.DateTimeField(
+        null=True,
+        help_text="Nobody waits later, and its owner refuses it; NULL: the answer is always wanted.",
+    )
     claimed_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     adopted_at = models.DateTimeField(null=True)

@@ -26,6 +26,10 @@ LOOKING: Final = "an operator looks at what would change"
 """The reason of whoever is shown first what would come of something: nobody has to say why to see it."""
 
 
+WITHDRAWN: Final = "Nobody waited for the answer any more. What was not done by then is not done."
+"""Why a request has no answer whose `waits_s` are over."""
+
+
 class TooManyOpen(Exception):
     """This principal has OPEN_MAX requests that nobody has answered yet."""
 
@@ -52,7 +56,11 @@ class Cursor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """What a door stores. `ready`: nothing has to be found out for it."""
+    """What a door stores. `ready`: nothing has to be found out for it.
+
+    `waits_s`: who asks waits no longer, by the database's clock, and then it is not carried out; None: it
+    waits for ever, as whoever may ask for the answer later does.
+    """
 
     kind: str
     lane: str
@@ -63,13 +71,15 @@ class NewRequest:
     idempotency_key: str | None = None
     based_on: int | None = None
     ready: bool = True
+    waits_s: float | None = None
 
 
 _COUNT = "SELECT count(*) FROM work_item WHERE kind = %s AND principal = %s AND state <> 'adopted'"
 _INSERT = """
 INSERT INTO work_item (id, kind, lane, key, based_on, principal, reason, idempotency_key, payload, state,
-                       claim_epoch, claimed_by, error, offered_at)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s, 0, '', '', clock_timestamp())
+                       claim_epoch, claimed_by, error, offered_at, wanted_until)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s::jsonb, %s, 0, '', '', clock_timestamp(),
+        clock_timestamp() + %s::float8 * interval '1 second')
 ON CONFLICT DO NOTHING RETURNING id::text"""
 _KNOWN = """
 SELECT id::text, kind = %s AND key = %s AND reason = %s, payload::text
@@ -109,6 +119,7 @@ def _stored(cursor: Cursor, request: NewRequest, payload: str) -> str:
         payload,
         # Done is what a worker has computed: of a request that needs no computing there is nothing to do.
         "done" if request.ready else "due",
+        request.waits_s,
     )
     cursor.execute(_INSERT, values)
     row = cursor.fetchone()
@@ -162,19 +173,19 @@ def answers(connection: TurnConnection, request_ids: Sequence[str]) -> list[Answ
 
 
 def conclude(connection: TurnConnection, request_id: str, answer: Any) -> None:
-    """Write the answer into the row, inside the owner's turn. Raises NotWaiting if it has one."""
+    """Write the answer into the row, inside the owner's turn. Raises NotWaiting if it has one, or is late."""
     if not connection.work_table.answer(request_id, msgspec.to_builtins(answer), ""):
         raise NotWaiting([request_id])
 
 
 def go_on(connection: TurnConnection, request_id: str, results: Any) -> None:
-    """Append to what was done of it, inside the owner's turn. Raises NotWaiting if it has an answer."""
+    """Append to what was done of it, inside the owner's turn. Raises NotWaiting as `conclude` does."""
     if not connection.work_table.append(request_id, msgspec.to_builtins(results)):
         raise NotWaiting([request_id])
 
 
 def conclude_all(connection: TurnConnection, answers: Iterable[tuple[str, Any]]) -> None:
-    """Write several answers. Raises NotWaiting, which names all that have one."""
+    """Write several answers. Raises NotWaiting, which names all that have one, or are late."""
     late: list[str] = []
     for request_id, answer in answers:
         try:

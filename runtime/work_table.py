@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
+_WANTED: Final = "coalesce(wanted_until >= clock_timestamp(), true)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,10 @@ class WorkRow:
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """An operator's request that waits for its owner: what was asked, and what was found out for it."""
+    """An operator's request that waits for its owner: what was asked, and what was found out for it.
+
+    `is_late`: who asked waited until now, and waits no more.
+    """
 
     id: str
     key: str
@@ -38,6 +42,7 @@ class RequestRow:
     payload: Any
     result: Any
     error: str
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +104,12 @@ class WorkTable(Protocol):
         """The oldest done items of these keys, but for the `known`, as the requests that they are."""
 
     def answer(self, item_id: str, answer: Any, error: str) -> bool:
-        """Replace a done item's result by its answer, and count it as used; False: it is not done."""
+        """Replace a done item's result by its answer, or by why it has none (`error`), and count it as used;
+        False: it is not done, or nobody waits for its answer any more.
+        """
 
     def append(self, item_id: str, results: Sequence[Any]) -> bool:
-        """Put `results` behind those that a done item has; False: it is not done."""
+        """Put `results` behind those that a done item has; False: it is not done, or nobody waits for it."""
 
     def answers(self, item_ids: Sequence[str]) -> list[AnsweredRow]:
         """Those of these requests that are answered."""
@@ -202,7 +209,8 @@ class PostgresWork:
     def ready(self, kind: str, keys: Sequence[str], known: Sequence[str], most: int) -> list[RequestRow]:
         """Requests that wait for their owner (WorkTable.ready)."""
         rows = self._connection.execute(
-            "SELECT id::text, key, principal, reason, payload, result, error FROM work_item"
+            "SELECT id::text, key, principal, reason, payload, result, error,"
+            " coalesce(wanted_until < clock_timestamp(), false) FROM work_item"
             " WHERE state = 'done' AND kind = %s AND key = ANY (%s) AND id <> ALL (%s::uuid[])"
             " ORDER BY offered_at, id LIMIT %s",
             (kind, list(keys), list(known), most),
@@ -213,17 +221,19 @@ class PostgresWork:
         """Write what was answered (WorkTable.answer)."""
         return self._changed(
             "UPDATE work_item SET state = 'adopted', result = %s::jsonb, error = %s,"
-            " adopted_at = clock_timestamp() WHERE id = %s AND state = 'done'",
+            " adopted_at = clock_timestamp() WHERE id = %s AND state = 'done'"
+            f" AND (%s <> '' OR {_WANTED})",
             _encode(answer).decode(),
             error,
             item_id,
+            error,
         )
 
     def append(self, item_id: str, results: Sequence[Any]) -> bool:
         """Put more behind what a done item has (WorkTable.append)."""
         return self._changed(
             "UPDATE work_item SET result = coalesce(nullif(result, 'null'), '[]') || %s::jsonb"
-            " WHERE id = %s AND state = 'done'",
+            f" WHERE id = %s AND state = 'done' AND {_WANTED}",
             _encode(results).decode(),
             item_id,
         )

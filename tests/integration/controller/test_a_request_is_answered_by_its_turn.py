@@ -76,7 +76,9 @@ class Owner:
 
     def __init__(self, connection: LaneConnection) -> None:
         self._connection = connection
-        self._subject = Cluster(Node(connection), ServiceSettings().core)  # type: ignore[arg-type]
+        self.late: list[str] = []
+        node: Any = Node(connection)
+        self._subject = Cluster(node, ServiceSettings().core, late=self.late.append)
         rows = store.load(connection)
         rows.brokers[1] = BrokerRow(1, 1, "a", {})
         state, revived = self._subject.revive(CLUSTER, rows, Instant(0))
@@ -93,6 +95,11 @@ class Owner:
             for row in requests.ready(self._connection, KIND, [KEY])
         ]
 
+    def asks(self, request_id: str) -> told.Heard:
+        """The one of this id."""
+        [event] = [one for one in self.waiting() if getattr(one.link, "id", None) == request_id]
+        return event
+
     def takes_a_turn(self, events: list[told.Heard], *, dies: bool = False) -> None:
         """Decide and write, as a lane does; `dies` before the commit."""
         state = self._subject.cached(CLUSTER)
@@ -105,8 +112,10 @@ class Owner:
         self._subject.settle(CLUSTER, state, decision)
 
 
-def stored(connection: LaneConnection, wish: Wish, key: str | None = None) -> str:
-    row = NewRequest(KIND, "controller", KEY, "mira", "we test", Asked(wish), key)
+def stored(
+    connection: LaneConnection, wish: Wish, key: str | None = None, waits_s: float | None = None
+) -> str:
+    row = NewRequest(KIND, "controller", KEY, "mira", "we test", Asked(wish), key, waits_s=waits_s)
     with connection.cursor() as cursor:
         return requests.store(cursor, row)
 

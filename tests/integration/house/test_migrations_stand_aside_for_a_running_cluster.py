@@ -25,6 +25,7 @@ DELETE FROM django_migrations WHERE app = 'controller' AND name >= '0016_partiti
 """
 WITHOUT_AN_INDEX = """
 DROP INDEX work_item_controller_requests, work_item_taken;
+ALTER TABLE work_item DROP COLUMN wanted_until;
 DELETE FROM django_migrations WHERE app = 'runtime' AND name >= '0012_requests_newest_first'
 """
 RECORDED = "SELECT count(*) FROM django_migrations WHERE name = '0012_requests_newest_first'"

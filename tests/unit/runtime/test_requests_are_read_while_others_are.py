@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from runtime.inbox import READ_AT_ONCE, RequestInbox
 from runtime.memory import MemoryDatabase, MemoryLink
+from runtime.requests import WITHDRAWN
 from runtime.work_table import RequestRow, WorkRow
 
 LANE, KIND, KEY = "controller", "controller.request", "cluster"
@@ -132,3 +133,26 @@ async def test_what_could_not_be_given_up_is_read_again_when_the_node_reminds_of
     inbox.look(lane, KEY)  # type: ignore[arg-type]
     await read_all(lane)
     assert taken == ["request-1", "request-1"]
+
+
+async def test_what_is_late_is_handed_to_nobody_and_says_so() -> None:
+    """Who asked has been told that nobody answers, and could not withdraw it."""
+    taken: list[str] = []
+    lane = SlowLane()
+    lane.stores(2)
+    late = RequestRow("request-1", KEY, "mira", "we test", {}, None, "", is_late=True)
+
+    class Late(SlowLane):
+        async def read(self, function: Callable[[Any], Any]) -> Any:
+            return [late, *(await super().read(function))[1:]]
+
+    lane.__class__ = Late
+    lane.may_end.set()
+    inbox = inbox_of(taken, Node(lane, 0))
+    inbox.look(lane, KEY)  # type: ignore[arg-type]
+    async with asyncio.timeout(10):
+        while inbox._tasks:
+            await asyncio.sleep(0)
+    assert taken == ["request-2"]
+    answered = lane.link.transaction(lambda connection: connection.work_table.answers(["request-1"]))
+    assert [(row.answer, row.error) for row in answered] == [(None, WITHDRAWN)]
