@@ -5,8 +5,8 @@ import asyncio
 import structlog
 from django.conf import settings
 
-from access.forgetting import forget_events
-from controller.store_forgetting import forget_moves, forget_plans
+from access.forgetting import forget_events, forget_tokens
+from controller.store_forgetting import forget_losses, forget_moves, forget_plans
 from coordinator.door import ConsumerDoor
 from gateway.listener import NodeListener
 from muster.kernel.instants import Instant, elapsed_ms
@@ -23,7 +23,15 @@ LATE_MS = 100
 SWEEP_MS = 1_000
 FORGET_EVERY_MS = 600_000
 
-_FORGET = (journal.forget, journal.forget_adopted_work, forget_moves, forget_plans, forget_events)
+_FORGET = (
+    journal.forget,
+    journal.forget_adopted_work,
+    forget_moves,
+    forget_plans,
+    forget_losses,
+    forget_events,
+    forget_tokens,
+)
 
 log = structlog.get_logger(__name__)
 

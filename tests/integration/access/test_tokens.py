@@ -8,6 +8,7 @@ from django.db import connection
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from access.forgetting import forget_tokens
 from access.grants import Operation, Role
 from access.models import AccessEvent, ApiToken, Principal
 from access.service import (
@@ -197,3 +198,18 @@ def test_a_replacement_that_is_good_for_more_than_the_old_token_says_so(
     assert "good for topics orders* only" in told.err and "--topic" in told.err and "groups" not in told.err
     # Scripts take what stands on stdout for the token.
     assert verify(told.out.strip()) is not None
+
+
+def test_tokens_that_ended_a_year_ago_are_forgotten() -> None:
+    """A stack revokes those of its last start with each start."""
+    for name, revoked, ended in (
+        ("ann", 367, None), ("ben", 367, -9), ("cleo", None, 367), ("dora", 365, 365), ("eva", None, -9),
+    ):  # fmt: skip
+        create_token(name, Role.VIEWER)
+        ApiToken.objects.filter(name=name).update(
+            revoked_at=revoked and Now() - timedelta(days=revoked),
+            expires_at=ended and Now() - timedelta(days=ended),
+        )
+    connection.ensure_connection()
+    assert forget_tokens(connection.connection) == 3
+    assert set(ApiToken.objects.values_list("name", flat=True)) == {"dora", "eva"}
