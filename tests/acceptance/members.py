@@ -257,6 +257,16 @@ class Member:
         self.hear()
 
 
+def comes_true(condition: Callable[[], object], within_s: float) -> bool:
+    """Whether `condition` holds within this time, where something else is done if it does not."""
+    give_up_at = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def until(condition: Callable[[], object], what: str, members: Iterable[Member] = ()) -> None:
     """Wait for `condition`; a member that failed is told at once."""
     heard = list(members)
