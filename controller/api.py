@@ -32,7 +32,10 @@ _STATES = {
 
 _TROUBLES = ("offline", "under-replicated")
 _LAGGING = LagNote.objects.filter(
-    topic_id=OuterRef("topic_id"), partition=OuterRef("partition"), broker_id=OuterRef("leader")
+    topic_id=OuterRef("topic_id"),
+    partition=OuterRef("partition"),
+    broker_id=OuterRef("leader"),
+    lagging__overlap=OuterRef("isr"),
 )
 
 

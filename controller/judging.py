@@ -14,9 +14,13 @@ SETTLED = "(cardinality(assigned) - cardinality(adding))"
 WITH_LAGS = """
     (SELECT partition.*, lag_note.lagging, lag_note.since AS lagging_since
      FROM partition LEFT JOIN lag_note ON lag_note.topic_id = partition.topic_id
-         AND lag_note.partition = partition.partition AND lag_note.broker_id = partition.leader) AS partition
+         AND lag_note.partition = partition.partition AND lag_note.broker_id = partition.leader
+         AND lag_note.lagging && partition.isr) AS partition
 """
-"""Partitions, each with who keeps its leader from accepting acks=all, as it says; mostly NULL, for nobody."""
+"""Partitions, each with who keeps its leader from accepting acks=all, as it says; mostly NULL, for nobody.
+
+Where none of them is in the ISR any more, the leader has not looked since.
+"""
 
 LAGGING = "COALESCE(lagging, '{}')"
 IN_SYNC = f"""
@@ -25,6 +29,12 @@ IN_SYNC = f"""
           WHERE member <> ALL ({DEAD}) AND member <> ALL ({LAGGING}))
     ELSE cardinality(isr) END
 """
+COPIES = f"""
+    CASE WHEN isr && {DEAD} THEN (SELECT count(*) FROM unnest(isr) AS member WHERE member <> ALL ({DEAD}))
+    ELSE cardinality(isr) END
+"""
+"""How many live brokers hold all that is committed: who lags in the ISR does, too, and may be elected."""
+
 UNSETTLED = f"(leader = {NO_LEADER} OR {IN_SYNC} < {SETTLED})"
 """Of rows that are not judged yet: nothing else has any of the TROUBLES, and mostly it is none."""
 
@@ -33,7 +43,7 @@ UNSETTLED = f"(leader = {NO_LEADER} OR {IN_SYNC} < {SETTLED})"
 # do not reach their leader. `floor` is that of `muster.kernel.topic_configs`; `lost_at` is when each member
 # of the ISR that does not count was lost, in order.
 JUDGED = f"""
-           {IN_SYNC} AS in_sync,
+           {IN_SYNC} AS in_sync, {COPIES} AS copies,
            LEAST(COALESCE(substring(topic.configs ->> '{MIN_INSYNC_REPLICAS}' FROM '^[0-9]{{1,9}}$')::int,
                           substring((SELECT configs ->> '{MIN_INSYNC_REPLICAS}' FROM broker_configs
                                      WHERE broker_id = {EVERY_BROKER}) FROM '^[0-9]{{1,9}}$')::int,
@@ -57,7 +67,7 @@ STATED = f"""
 TROUBLES = {
     "offline": f"leader = {NO_LEADER}",
     "under-min-isr": f"leader <> {NO_LEADER} AND in_sync < floor",
-    "one-copy": f"leader <> {NO_LEADER} AND in_sync = 1 AND {SETTLED} > 1",
+    "one-copy": f"leader <> {NO_LEADER} AND copies = 1 AND {SETTLED} > 1",
     "attention": f"(in_sync < {SETTLED} OR leader = {NO_LEADER})",
 }
 """What may be asked of partitions by name, in SQL over the stated rows."""
@@ -88,7 +98,7 @@ def alike(asked: str = "") -> str:
     return f"""
         SELECT topic.name AS topic_name, partition.*, {JUDGED}
         FROM (SELECT topic_id, assigned, adding, leader, isr, lagging, count(*)::int AS held,
-                     min(changed_at) AS changed_at, min(lagging_since) AS lagging_since
+                     min(changed_at) AS changed_at, min(GREATEST(changed_at, lagging_since)) AS lagging_since
               FROM {WITH_LAGS} {asked} GROUP BY 1, 2, 3, 4, 5, 6) AS partition
         JOIN topic ON topic.topic_id = partition.topic_id
     """

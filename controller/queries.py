@@ -104,7 +104,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """One partition as its row says, with how many of its ISR have a session.
+    """One partition as its row says: `copies` of its ISR have a session, `in_sync` of these keep up.
 
     `floor` is the least that its ISR may have for acks=all; `lagging` are those for whom its leader refuses
     it; `since` is when what was asked about began.
@@ -122,6 +122,7 @@ class PartitionRow:
     adding: Sequence[int]
     removing: Sequence[int]
     in_sync: int
+    copies: int
     floor: int
     lagging: Sequence[int]
     since: datetime
@@ -162,7 +163,7 @@ class PartitionRow:
             return f"offline, last ISR {', '.join(str(member) for member in self.isr)}"
         if self.in_sync < self.floor:
             return "under min ISR" + "".join(f", broker {member} lags" for member in self.lagging)
-        if self.in_sync == 1 and self.settled > 1:
+        if self.copies == 1 and self.settled > 1:
             return "one copy left"
         if self.in_sync < self.settled:
             return "under-replicated"
@@ -252,7 +253,7 @@ def health(live: Sequence[int]) -> Health:
 
 _PARTITION = """
     id, topic_name, topic_id, partition, assigned, adding, removing, leader, leader_epoch, isr, version,
-    in_sync, floor, unproven, lagging
+    in_sync, copies, floor, unproven, lagging
 """
 
 

@@ -145,7 +145,7 @@ def listed_partition(row: Any, live: Sequence[int]) -> SafeString:
         "bad"
         if row.offline or row.in_sync < row.floor
         else "warn"
-        if row.in_sync == 1 < row.settled or logs
+        if row.copies == 1 < row.settled or logs
         else ""
     )
     return format_html(
