@@ -4,7 +4,6 @@ What only a look at every replica shows is looked for now and then.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Final
 
 from broker.core.lag_notes import LagNotes, lagging
@@ -31,7 +30,8 @@ DISK_INTERVAL_MS: Final = 10_000
 """How often the room on the disk is said though only the number changed."""
 
 LEADERS_AT_ONCE: Final = 2_000
-"""Of so many partitions a look judges the followers, of the others the next ones: some milliseconds."""
+"""Of so many partitions that are led here a look judges the followers, of the others the next ones: some
+milliseconds. Who leads nothing is passed over."""
 
 WHY_LENGTH: Final = 200
 
@@ -91,13 +91,15 @@ class BrokerCondition:
         """Who keeps a leader here from accepting acks=all."""
         plane, limit = self._plane, self._plane.settings.replica_lag_time_max_ms
         looked = 0
-        for hosted in islice(self._round, LEADERS_AT_ONCE):
-            looked += 1
+        for hosted in self._round:
             if members := lagging(hosted.replica, plane.live, now, limit):
                 self._lagging[hosted.key] = members
             else:
                 self._lagging.pop(hosted.key, None)
-        if looked < LEADERS_AT_ONCE:
+            looked += hosted.replica.leads
+            if looked == LEADERS_AT_ONCE:
+                break
+        else:
             self._round = plane.partitions()
             self._lagging = {key: who for key, who in self._lagging.items() if plane.hosted(*key) is not None}
         return self._lagging

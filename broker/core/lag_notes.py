@@ -39,12 +39,16 @@ class LagNotes:
         self._told.clear()
 
     def news(self, present: Mapping[PartitionKey, tuple[int, ...]], now: Instant) -> tuple[LagNote, ...]:
-        """What is to be said of partitions, at most MAX_ROWS_PER_FRAME; the next call says the rest."""
+        """What is to be said of partitions, at most MAX_ROWS_PER_FRAME; the next call says the rest.
+
+        Where nobody lags any more comes first: those were told, so there is an end of them; of those that
+        begin to lag, look by look, there need not be, and the others would be told as refused for ever.
+        """
         if not (present or self._told or self._since):
             return ()
         self._since = {key: self._since.get(key, now) for key in present}
-        changed = [key for key, members in present.items() if self._told.get(key) != members]
-        changed += [key for key in self._told if key not in present]
+        changed = [key for key in self._told if key not in present]
+        changed += [key for key, members in present.items() if self._told.get(key) != members]
         notes = []
         for key in changed[:MAX_ROWS_PER_FRAME]:
             members = present.get(key, ())

@@ -18,7 +18,7 @@ from muster.messages.link.condition import (
     ThrottledClient,
 )
 from muster.messages.link.quotas import QuotaRow
-from muster.messages.link.rows import NO_LEADER
+from muster.messages.link.rows import NO_LEADER, PartitionRow
 from tests.unit.broker_data_plane.planes import ORDERS, Broker, broker
 from tests.unit.broker_log.logs import append
 
@@ -175,6 +175,20 @@ async def test_of_many_partitions_some_are_looked_at_each_time(
         one.plane.stop(ORDERS, 2)
         rounds = [note for _ in range(3) for note in _lags(one, condition)]
         assert rounds == [LagNote(ORDERS, 2)], "it is not hosted any more, and the others lag still"
+
+
+async def test_partitions_that_others_lead_keep_no_look_from_those_that_are_led_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looks, "LEADERS_AT_ONCE", 1)
+    async with broker(tmp_path, 1) as one:
+        one.obey(1, leader=2, replicas=BOTH, partitions=3)
+        one.plane.obey(PartitionRow(ORDERS, 2, BOTH, 1, 2, BOTH, 2))
+        _leads(one, 2)
+        one.plane.live = set(BOTH)
+        one.now_ms += one.plane.settings.replica_lag_time_max_ms + 1
+        news = BrokerCondition(one.plane, one.quotas, one.plane.clock).news()
+        assert news is not None and news.lags == (LagNote(ORDERS, 2, (2,)),)
 
 
 async def test_who_waits_for_a_quota_is_named_the_longest_wait_first(tmp_path: Path) -> None:
