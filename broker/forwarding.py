@@ -6,7 +6,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from kafkaserver.admin.asking import ControllerUnreachable, TooLargeToForward, answer_of, waits_s
+from kafkaserver.admin.asking import (
+    ANSWER_GRACE_S,
+    ControllerUnreachable,
+    TooLargeToForward,
+    answer_of,
+    waits_s,
+)
 from kafkaserver.producer_ids import ProducerIdBlock
 from muster.messages import codec
 from muster.messages.limits import MAX_FRAME_FROM_BROKER_BYTES
@@ -15,8 +21,6 @@ from muster.messages.link.protocol import WISHES
 from muster.messages.link.to_broker import ProducerIds, WishAnswer
 
 PRODUCER_IDS_TIMEOUT_S = 5.0
-ANSWER_GRACE_S = 2.0
-"""The controller keeps the request's own timeout; this is for its answer's way back."""
 REQUESTS = 1_000
 """Forwarded requests that may wait for the controller at once."""
 

@@ -27,7 +27,8 @@ from controller.links import BrokerLink
 from controller.pace import ArrivalNotes, ConditionNotes, LinkPace, ProgressNotes
 from controller.presence import Presence
 from controller.subject import CLUSTER, Cluster
-from muster.kernel.instants import Instant, elapsed_ms
+from kafkaserver.admin.asking import ANSWER_GRACE_S, waits_s
+from muster.kernel.instants import Instant, after, elapsed_ms
 from muster.kernel.topology import Unread
 from muster.messages.link.from_broker import (
     BrokerHello,
@@ -35,6 +36,7 @@ from muster.messages.link.from_broker import (
     FromBroker,
     LookForCaller,
     RemovePartitions,
+    Wish,
 )
 from muster.messages.link.rows import REPLICATION_LISTENER, BrokerRow, NodeRow
 from muster.messages.link.to_broker import (
@@ -216,7 +218,10 @@ class ControllerService:
         elif isinstance(frame, LookForCaller):
             self._start(self._look_for_caller(link, frame))
         else:
-            self._tell(told.Heard(link, frame, uuid4()))
+            until = None
+            if isinstance(frame, Wish):
+                until = after(self._node.now(), round((waits_s(frame) + ANSWER_GRACE_S) * 1_000))
+            self._tell(told.Heard(link, frame, uuid4(), until=until))
 
     def link_closed(self, link: BrokerLink) -> None:
         if self.cluster.links.pop(link, None) is not None and self.cluster.lane is not None:

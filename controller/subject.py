@@ -80,8 +80,8 @@ class Cluster:
         self._is_decided = False
         self._not_waiting: set[str] = set()
         """Requests that the turn in the making may not be taken for: they are answered, or withdrawn."""
-        self._wishing: list[told.LinkId] = []
-        """The links on which something was wished that the turn in the making decides."""
+        self._wishing: list[tuple[told.LinkId, Instant | None]] = []
+        """The links on which something was wished that the turn in the making decides, and until when."""
         self._store = ControllerStore(self._not_waiting.update, self._is_wished)
 
     @property
@@ -116,10 +116,10 @@ class Cluster:
     def decide(
         self, key: str, state: ClusterState, events: Sequence[told.Event], now: Instant
     ) -> Decision[ClusterRecord, told.Saying]:
-        wanted = self._wanted(events)
+        wanted = self._wanted(events, now)
         state.memory.altering = [one for one in state.memory.altering if self._is_awaited(one.link)]
         going_on = (one.link for one in state.memory.altering)
-        self._wishing += [link for link in going_on if not isinstance(link, told.RequestSeat)]
+        self._wishing += [(link, None) for link in going_on if not isinstance(link, told.RequestSeat)]
         decision = self._decided(state, wanted, now)
         self._is_decided = True
         return decision
@@ -137,11 +137,12 @@ class Cluster:
             return link.id not in self._not_waiting
         return link in self.links
 
-    def _wanted(self, events: Sequence[told.Event]) -> Sequence[told.Event]:
+    def _wanted(self, events: Sequence[told.Event], now: Instant) -> Sequence[told.Event]:
         """Without requests that were withdrawn, or answered, since they were read, and each of them once.
 
-        Nor what was wished on a link that is gone: its broker has told whoever asked that nobody knows, and
-        where the database stood still that was long ago. What brokers say of themselves still counts.
+        Nor what was wished on a link that is gone, or that nobody waits for any more: the broker has told
+        whoever asked that nobody knows, and where the database stood still that was long ago. What brokers
+        say of themselves still counts.
         """
         wanted, seen = [], set(self._not_waiting)
         self._wishing = []
@@ -152,15 +153,16 @@ class Cluster:
                     continue
                 seen.add(seat.id)
             elif isinstance(event, told.Heard) and isinstance(event.frame, Wish):
-                if event.link not in self.links:
+                if event.link not in self.links or (event.until is not None and event.until < now):
                     continue
-                self._wishing.append(event.link)
+                self._wishing.append((event.link, event.until))
             wanted.append(event)
         return wanted
 
     def _is_wished(self) -> bool:
         """Asked in the lane's thread, before the commit."""
-        return all(link in self.links for link in self._wishing)
+        now = self._node.now()
+        return all(link in self.links and (until is None or now <= until) for link, until in self._wishing)
 
     def weight(self, event: told.Event) -> int:
         return core.weight(event)

@@ -13,7 +13,7 @@ from controller.asking import Asking, NoAnswer, TooLarge, Unstorable
 from controller.journalling import ASKED_BY_A_CLIENT
 from gateway.cluster import ClusterOfNode
 from gateway.shared_reads import SharedRead
-from kafkaserver.admin.asking import ControllerUnreachable, TooLargeToForward, waits_s
+from kafkaserver.admin.asking import ANSWER_GRACE_S, ControllerUnreachable, TooLargeToForward, waits_s
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import CreatePartitions, CreateTopics, ListReassignments, Wish
 from muster.messages.link.rows import NO_LEADER
@@ -24,9 +24,6 @@ from muster.messages.link.to_broker import (
     WishAnswer,
 )
 from runtime.ports import ConnectionLost, NodeContext
-
-ANSWER_GRACE_S: Final = 2.0
-"""For the turn itself, beyond what a client lets it wait."""
 
 _LATE: Final = "it is made, but not all of its partitions have leaders yet"
 

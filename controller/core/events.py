@@ -10,6 +10,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from controller.core.proposing import LeaderProposal, Task
+from muster.kernel.instants import Instant
 from muster.kernel.topology import Unread
 from muster.messages.link.from_broker import BrokerHello, FromBroker
 from muster.messages.link.to_broker import ReassignmentResult, ToBroker
@@ -50,7 +51,8 @@ class Heard:
 
     `fresh` is an id that nobody else has. `unread`: what groups have not read of partitions that are to be
     removed, as it was found before the turn; None: nobody has looked. `begun`: what became of the first
-    places of a request for reassignments in the turns of an owner before this one.
+    places of a request for reassignments in the turns of an owner before this one. `until`: the broker that
+    forwarded a wish has told whoever asked by then that nobody answers; None: whoever asked waits.
     """
 
     link: LinkId
@@ -58,6 +60,7 @@ class Heard:
     fresh: UUID
     unread: tuple[Unread, ...] | None = None
     begun: tuple[ReassignmentResult, ...] = ()
+    until: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ LONGEST_TIMEOUT_MS = 300_000
 TURN_TIMEOUT_S = 30.0
 """For what is decided in one turn and waits for nothing more."""
 
+ANSWER_GRACE_S = 2.0
+"""For the turn itself and its answer's way back, beyond what a client lets the controller wait."""
+
 Answer = TypeVar("Answer", bound=WishAnswer)
 One = TypeVar("One")
 

@@ -18,7 +18,9 @@ from controller.core.state import Altering
 from controller.links import BrokerLink
 from controller.service import ControllerService
 from controller.subject import CLUSTER, Cluster
+from kafkaserver.admin.asking import ANSWER_GRACE_S, TURN_TIMEOUT_S
 from muster.kernel.error_codes import ErrorCode
+from muster.kernel.instants import Instant
 from muster.kernel.topology import Unread
 from muster.messages.link.from_broker import (
     AllocateProducerIds,
@@ -182,24 +184,24 @@ async def test_a_request_that_was_read_twice_is_decided_once() -> None:
     links[1].hang_up("the end")
 
 
+class StandingStill(HereAndNow):
+    """Takes its turns only when it goes on, all together."""
+
+    stands_still = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Any] = []
+
+    def hand_in(self, subject: Cluster, key: str, *events: Any) -> None:
+        self.waiting += events
+        if not self.stands_still:
+            waiting, self.waiting = self.waiting, []
+            super().hand_in(subject, key, *waiting)
+
+
 async def test_what_was_wished_on_a_link_that_is_gone_is_not_done() -> None:
     """The database stood still, and the broker has told whoever asked that nobody answers."""
-
-    class StandingStill(HereAndNow):
-        """Takes its turns only when it goes on, all together."""
-
-        stands_still = False
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.waiting: list[Any] = []
-
-        def hand_in(self, subject: Cluster, key: str, *events: Any) -> None:
-            self.waiting += events
-            if not self.stands_still:
-                waiting, self.waiting = self.waiting, []
-                super().hand_in(subject, key, *waiting)
-
     here = StandingStill()
     service, links, _ = await linked(here)
     here.stands_still = True
@@ -208,6 +210,21 @@ async def test_what_was_wished_on_a_link_that_is_gone_is_not_done() -> None:
     here.stands_still = False
     service.link_heard(links[1], AllocateProducerIds())
     assert not any(isinstance(one, TopicDeleted) for one in here.recorded)
+    assert any(isinstance(one, ProducerIdsGiven) for one in here.recorded)
+    links[1].hang_up("the end")
+
+
+@pytest.mark.parametrize(("late_ms", "is_done"), [(0, True), (1, False)])
+async def test_what_was_wished_so_long_ago_that_nobody_waits_is_not_done(late_ms: int, is_done: bool) -> None:
+    """A table was locked meanwhile: the broker keeps its link, and has said that nobody answers."""
+    here = StandingStill()
+    service, links, _ = await linked(here)
+    here.stands_still = True
+    service.link_heard(links[2], DeleteTopics(topics=(NamedTopic(name="orders"),)))
+    here.time = Instant(here.time + round((TURN_TIMEOUT_S + ANSWER_GRACE_S) * 1_000) + late_ms)
+    here.stands_still = False
+    service.link_heard(links[1], AllocateProducerIds())
+    assert any(isinstance(one, TopicDeleted) for one in here.recorded) == is_done
     assert any(isinstance(one, ProducerIdsGiven) for one in here.recorded)
     links[1].hang_up("the end")
 
@@ -243,6 +260,25 @@ async def test_what_a_turn_goes_on_with_as_its_link_goes_is_taken_back(
     records = subject.decide(CLUSTER, state, [], here.now()).records
     assert any(isinstance(one, ReassignmentChanged) for one in records)
     subject.links.pop(links[2])
+    with pytest.raises(VersionConflict):
+        subject.store.save(NOBODY, CLUSTER, state.rows, records)
+    links[1].hang_up("the end")
+
+
+async def test_what_nobody_waits_for_when_it_is_written_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = HereAndNow()
+    service, links, _ = await linked(here)
+    subject, state = service.cluster, service.cluster.cached(CLUSTER)
+    assert state is not None
+    wish = DeleteTopics(topics=(NamedTopic(name="orders"),))
+    monkeypatch.setattr(store, "save", lambda *_: None)
+    records = subject.decide(
+        CLUSTER, state, [Heard(links[2], wish, ORDERS, until=here.time)], here.now()
+    ).records
+    subject.store.save(NOBODY, CLUSTER, state.rows, records)
+    here.time = Instant(here.time + 1)
     with pytest.raises(VersionConflict):
         subject.store.save(NOBODY, CLUSTER, state.rows, records)
     links[1].hang_up("the end")
