@@ -9,11 +9,14 @@ from access.grants import Role
 
 ROLE_CHOICES = [(role.value, role.value) for role in Role]
 
+NAME_LENGTH = 150
+"""Longest name of a person or a program, in characters: that of Django's users."""
+
 
 class Principal(models.Model):
     """A person or a program that may come in; a person also has a Django user for the session."""
 
-    name = models.CharField(max_length=150, unique=True)
+    name = models.CharField(max_length=NAME_LENGTH, unique=True)
     role = models.CharField(max_length=16, choices=ROLE_CHOICES)
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.CASCADE, related_name="principal"
@@ -32,7 +35,7 @@ class ApiToken(models.Model):
     """A secret of a program: the prefix finds the row, the SHA-256 of 32 random bytes proves it."""
 
     principal = models.ForeignKey(Principal, on_delete=models.CASCADE, related_name="tokens")
-    name = models.CharField(max_length=150)
+    name = models.CharField(max_length=NAME_LENGTH)
     prefix = models.CharField(max_length=12, unique=True)
     digest = models.BinaryField(max_length=32)
     role = models.CharField(max_length=16, choices=ROLE_CHOICES)
@@ -88,7 +91,7 @@ class AccessEvent(models.Model):
 
     at = models.DateTimeField(db_default=Now(), editable=False)
     action = models.CharField(max_length=32)
-    name = models.CharField(max_length=150)
+    name = models.CharField(max_length=NAME_LENGTH)
     address = models.CharField(max_length=64, blank=True)
     allowed = models.BooleanField()
     detail = models.CharField(max_length=200, blank=True)

@@ -20,7 +20,7 @@ from django.db.models.functions import Now
 
 from access import sessions, workers
 from access.grants import ROLE_OPERATIONS, Operation, Role, role_may
-from access.models import AccessEvent, ApiToken, LoginLink, Principal
+from access.models import NAME_LENGTH, AccessEvent, ApiToken, LoginLink, Principal
 from access.tokens import Caller, KnownToken, TokenMap, bearer, new_token
 from muster.kernel.scopes import Scope
 from muster.kernel.scram import HASHES, verifier_of
@@ -30,6 +30,7 @@ from runtime import wake
 from runtime.ports import is_unable_behind
 
 __all__ = [
+    "BadName",
     "Caller",
     "LockedOut",
     "TokenMap",
@@ -38,6 +39,7 @@ __all__ = [
     "bounds_of",
     "create_token",
     "create_user",
+    "is_locked_out",
     "kafka_callers",
     "lives_one_of",
     "make_login_link",
@@ -81,6 +83,10 @@ class TokenNameTaken(Exception):
     """A living token of this name exists and `replace` was not asked for."""
 
 
+class BadName(ValueError):
+    """Nobody can be called so: what a script leaves empty by mistake would become somebody without a name."""
+
+
 class LockedOut(Exception):
     """Every door is shut to the person of this name: no link would open one."""
 
@@ -99,10 +105,12 @@ def create_token(
     `good_for`: how long from now on; None: until it is taken back. `replace` takes back an older token of the
     same name in the same transaction. `topics` and `groups` bound what it is good for (Scope.of). Kafka
     clients show it as the password of the user `name`.
-    Raises TokenNameTaken if one lives and `replace` is False, or if it is that of our own workers; BadScope.
+    Raises TokenNameTaken if one lives and `replace` is False, or if it is that of our own workers; BadScope,
+    BadName.
     """
     if name == workers.NAME:
         raise TokenNameTaken(name)
+    _check_name(name)
     Scope.of(topics), Scope.of(groups)
     made = new_token()
     try:
@@ -128,10 +136,13 @@ def create_token(
     return made.text
 
 
-def bounds_of(name: str) -> dict[str, list[str]]:
-    """Topics and groups that the living token called `name` is good for; an empty list: for all of them."""
+def bounds_of(name: str) -> dict[str, list[str]] | None:
+    """Topics and groups that the living token called `name` is good for; an empty list: for all of them.
+
+    None: no token of that name lives.
+    """
     token = ApiToken.objects.filter(name=name, revoked_at__isnull=True).first()
-    return {"topics": list(token.topics), "groups": list(token.groups)} if token is not None else {}
+    return {"topics": list(token.topics), "groups": list(token.groups)} if token is not None else None
 
 
 def revoke_token(name: str) -> int:
@@ -259,7 +270,11 @@ def user_may(user: Any, operation: Operation) -> bool:
 
 
 def create_user(name: str, role: Role, password: str | None) -> User:
-    """Make the person `name` or give them this role; without a password only links sign them in."""
+    """Make the person `name` or give them this role; without a password only links sign them in.
+
+    Raises BadName.
+    """
+    _check_name(name)
     with transaction.atomic():
         user, made = get_user_model().objects.get_or_create(username=name)
         if password is not None:
@@ -289,10 +304,15 @@ def may_enter(name: str, *, allowed: bool) -> bool:
     return bool(found)
 
 
+def is_locked_out(name: str) -> bool:
+    """Whether every door is shut to the principal `name`."""
+    return Principal.objects.filter(name=name, disabled=True).exists()
+
+
 @transaction.atomic
 def make_login_link(name: str, role: Role) -> tuple[str, bool]:
     """A one-time secret that signs in the person `name` for ten minutes, and whether they are new: then they
-    are made with `role`. Raises LockedOut; then nobody is made.
+    are made with `role`. Raises LockedOut, BadName; then nobody is made.
     """
     known = get_user_model().objects.filter(username=name).first()
     user = known or create_user(name, role, None)
@@ -331,8 +351,13 @@ def use_login_link(secret: str) -> User | None:
 def record(action: str, name: str, *, allowed: bool, address: str = "", detail: str = "") -> None:
     """Write one line of the audit of access."""
     AccessEvent.objects.create(
-        action=action, name=name[:150], address=address[:64], allowed=allowed, detail=detail[:200]
+        action=action, name=name[:NAME_LENGTH], address=address[:64], allowed=allowed, detail=detail[:200]
     )
+
+
+def _check_name(name: str) -> None:
+    if not name.strip() or len(name) > NAME_LENGTH:
+        raise BadName(f"{name!r} is no name: it has 1 to {NAME_LENGTH} characters, and not only spaces")
 
 
 def _open_links(secret: str) -> QuerySet[LoginLink]:

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from access.grants import Role
-from access.service import TokenNameTaken, bounds_of, create_token
+from access.service import BadName, TokenNameTaken, bounds_of, create_token, is_locked_out
 from muster.kernel.scopes import BadScope
 
 MOST_DAYS = 36_500
@@ -37,24 +37,31 @@ class Command(BaseCommand):
             raise CommandError(
                 f"--expires-days must be from 1 to {MOST_DAYS}; without it a token stays good."
             )
-        bounds_before = bounds_of(options["name"]) if options["replace"] else {}
+        name = options["name"]
+        bounds_before = bounds_of(name) if options["replace"] else {}
         try:
             text = create_token(
-                options["name"],
+                name,
                 Role(options["role"]),
                 good_for=timedelta(days=days) if days else None,
                 replace=options["replace"],
                 topics=options["topic"],
                 groups=options["group"],
             )
-        except BadScope as error:
+        except (BadScope, BadName) as error:
             raise CommandError(str(error)) from error
         except TokenNameTaken as error:
             if options["replace"]:
                 raise CommandError(f"{error} is the name of Muster's own workers.") from error
             raise CommandError(f"A token named {error} exists. Use --replace to take it back.") from error
         bounds = {"topics": options["topic"], "groups": options["group"]}
-        for what, names in bounds_before.items():
+        if bounds_before is None:
+            self.stderr.write(
+                f"No living token was named {name}: this one is new, and none was taken back."
+            )
+        if is_locked_out(name):
+            self.stderr.write(f"{name} is locked out; `manage.py lock_out {name} --undo` ends it.")
+        for what, names in (bounds_before or {}).items():
             if names and not bounds[what]:
                 self.stderr.write(
                     f"The token that this one replaces was good for {what} {', '.join(names)} only; "

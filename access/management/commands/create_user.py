@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
 from access.grants import Role
-from access.service import create_user
+from access.service import BadName, create_user, is_locked_out
 
 
 class Command(BaseCommand):
@@ -29,13 +29,32 @@ class Command(BaseCommand):
             except (OSError, UnicodeDecodeError) as error:
                 raise CommandError(f"The password cannot be read: {error}") from error
         else:
-            password = getpass.getpass("Password: ")
-            # Whoever hands it in by a pipe sees what it is.
-            if sys.stdin.isatty() and getpass.getpass("Once more: ") != password:
-                raise CommandError("These were two passwords; nothing was done.")
+            password = _typed()
         try:
             validate_password(password)
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from error
-        create_user(options["name"], Role(options["role"]), password)
-        self.stdout.write(f"{options['name']} may sign in as {options['role']}.")
+        name, role = options["name"], options["role"]
+        try:
+            create_user(name, Role(role), password)
+        except BadName as error:
+            raise CommandError(str(error)) from error
+        if is_locked_out(name):
+            self.stderr.write(f"{name} is locked out; `manage.py lock_out {name} --undo` ends it.")
+            self.stdout.write(f"{name} is {role} once that is over.")
+        else:
+            self.stdout.write(f"{name} may sign in as {role}.")
+
+
+def _typed() -> str:
+    """What somebody typed twice, or handed in by a pipe, who sees what it is."""
+    if sys.stdin.isatty():
+        password = getpass.getpass("Password: ")
+        if getpass.getpass("Once more: ") != password:
+            raise CommandError("These were two passwords; nothing was done.")
+        return password
+    # Python's getpass would warn that a pipe is echoed.
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\n")

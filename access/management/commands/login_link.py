@@ -9,7 +9,7 @@ from django.db import DatabaseError, DataError
 from django.urls import reverse
 
 from access.grants import Role
-from access.service import LockedOut, make_login_link
+from access.service import BadName, LockedOut, make_login_link
 from runtime.ports import is_unable_behind
 
 ON_CALL = "on-call"
@@ -31,8 +31,10 @@ class Command(BaseCommand):
             secret, is_new = make_login_link(name, Role(options["role"]))
         except LockedOut as error:
             raise CommandError(f"{name} is locked out; `manage.py lock_out {name} --undo` ends it") from error
+        except BadName as error:
+            raise CommandError(str(error)) from error
         except DataError:
-            # The name does not fit: the database answered, and `manage.py` says what.
+            # It cannot keep what it was given: it answered, and `manage.py` says what.
             raise
         except DatabaseError as error:
             # Its first line: the rest is the driver's.

@@ -34,7 +34,10 @@ class Command(BaseCommand):
         secret = secrets.token_urlsafe(SECRET_BYTES)
         with transaction.atomic():
             connection.ensure_connection()
-            enrolled = enrolment.enroll(connection.connection, broker_id, secret, rotate=rotate)
+            is_new = enrolment.enroll(connection.connection, broker_id, secret, rotate=False)
+            enrolled = is_new or enrolment.enroll(connection.connection, broker_id, secret, rotate=rotate)
         if not enrolled:
             raise CommandError(f"Broker {broker_id} is already enrolled; --rotate gives it a new secret.")
+        if is_new and rotate:
+            self.stderr.write(f"Broker {broker_id} was not enrolled: it is now, and no secret was replaced.")
         self.stdout.write(secret)

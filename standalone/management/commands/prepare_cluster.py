@@ -31,7 +31,7 @@ class Command(BaseCommand):
 
 
 def _printed(command: str, *arguments: Any, **options: Any) -> str:
-    """What a command that prints one secret prints."""
+    """What a command that prints one secret prints; that there was none before is said to nobody here."""
     output = StringIO()
-    call_command(command, *arguments, stdout=output, **options)
+    call_command(command, *arguments, stdout=output, stderr=StringIO(), **options)
     return output.getvalue().strip()

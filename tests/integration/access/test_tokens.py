@@ -1,6 +1,7 @@
 """This room tests that a token opens doors exactly as long as it should, here and in the node's map."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -15,8 +16,10 @@ from access.service import (
     TokenNameTaken,
     bearer,
     create_token,
+    create_user,
     kafka_callers,
     lives_one_of,
+    may_enter,
     revoke_token,
     token_map,
     verify,
@@ -213,3 +216,30 @@ def test_tokens_that_ended_a_year_ago_are_forgotten() -> None:
     connection.ensure_connection()
     assert forget_tokens(connection.connection) == 3
     assert set(ApiToken.objects.values_list("name", flat=True)) == {"dora", "eva"}
+
+
+def test_a_replacement_of_nobody_says_that_nothing_was_taken_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whoever misspells the name of a token that leaked believes that it opens nothing any more."""
+    call_command("create_token", "shiping-app", "--role", "client", "--replace")
+    told = capsys.readouterr()
+    assert "none was taken back" in told.err and verify(told.out.strip()) is not None
+    call_command("enroll_broker", "22", "--rotate")
+    assert "no secret was replaced" in capsys.readouterr().err
+    call_command("enroll_broker", "22", "--rotate")
+    assert capsys.readouterr().err == ""
+
+
+def test_what_somebody_who_is_locked_out_is_given_says_that_it_opens_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("a flight to Boston")
+    create_user("ann", Role.VIEWER, None)
+    may_enter("ann", allowed=False)
+    call_command("create_token", "ann", "--role", "client")
+    assert "lock_out ann --undo" in capsys.readouterr().err
+    call_command("create_user", "ann", "--role", "operator", "--password-file", str(password))
+    told = capsys.readouterr()
+    assert "lock_out ann --undo" in told.err and "may sign in" not in told.out
