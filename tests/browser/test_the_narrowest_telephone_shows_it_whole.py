@@ -78,6 +78,7 @@ def test_racks_addresses_and_versions_are_whole(open_page: Open, width: int) -> 
         broker.save()
     GroupMember.objects.update(client_host="2001:db8:85a3:8d3:1319:8a2e:370:7348")
     for address, which in (
+        ("/", "#brokers tbody td"),
         ("/brokers/", "main tbody td"),
         ("/groups/departures/", "#members tbody td"),
         ("/cluster/", "#processes td, .matrix thead small"),

@@ -50,9 +50,12 @@ _BEGINNING = 4
 _SHORT = 8
 """A name of so many letters is not cut anywhere."""
 
+_LONGEST_WHOLE = 60
+"""So many letters of a name a telephone shows on as many lines as they take; of more it cuts the middle."""
+
 _LONGEST_NAME = 10_000
 _HYPHEN_WITHIN_A_LINE = "-\u2060"
-_ONE_LINE = '<span class="cut" data-start="{}" data-end="{}"><span>{}</span></span>'
+_ONE_LINE = '<span class="{}" data-start="{}" data-end="{}"><span>{}</span></span>'
 _BRIEF = '<span class="brief" data-shown="{}" title="{}"><span class="vh">{}</span></span>'
 
 _HYPHENS = re.compile(r"(-+(?:[^-\s][\u0300-\u036f]*)?)")
@@ -121,14 +124,15 @@ def one_line(name: str, end: int = _END_OF_NAME, longest: int = _LONGEST_NAME) -
     """A name on one line of a cell, which loses its middle where it has no room, or is longer than `longest`.
 
     Of its two pieces the second, of at least `end` letters, gives way last. The whole lies over them unseen,
-    for a search in the page, a copy, and who listens.
+    for a search in the page, a copy, and who listens. In a narrow table most names go on in a second line.
     """
     name = wording.straight(name)
     if len(name) <= _SHORT:
         return name
     place = wording.seam(name, max(len(name) - end, _BEGINNING))
     start = name[:place] if len(name) <= longest else f"{name[: longest - end - 1]}…"
-    return format_html(_ONE_LINE, start, name[place:], name)
+    kind = "cut long" if len(name) > min(_LONGEST_WHOLE, longest) else "cut"
+    return format_html(_ONE_LINE, kind, start, name[place:], name)
 
 
 @register.filter
