@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 from playwright.sync_api import Page, expect
 
-from controller.models import Broker
+from controller.models import Broker, Topic
 from groups.models import GroupMember
 from runtime.models import JournalEntry
 from tests.browser.conftest import Open
@@ -114,3 +114,19 @@ def test_no_name_ends_a_line_at_a_hyphen(open_page: Open) -> None:
             if any(line.rstrip().endswith("-") for line in lines):
                 parted[width, which] = lines
     assert parted == {}
+
+
+def test_at_which_broker_clients_wait_and_what_moved_are_said_to_the_end(open_page: Open) -> None:
+    """Broker 1114 was shown as broker 11, and the sentence above a wide assignment ended amid it."""
+    cast.one_night(groups=1)
+    cast.add_broker(1114)
+    cast.say(1114, 10**11, throttled=[cast.waits("etl-" + "x" * 200, user="olga")])
+    group = cast.add_group("shipping")
+    cast.add_member(group, "ann")
+    cast.own(group, Topic.objects.get(name="orders"), "ann", range(12))
+    page = open_page("/quotas/", width=390)
+    assert "1114" in page.locator("#waiting tbody").inner_text()
+    assert cut(page, "#waiting :is(td, th, table, a)") == []
+    page.goto(page.url.replace("/quotas/", "/groups/shipping/"))
+    room = page.locator("main").evaluate("e => e.getBoundingClientRect().right")
+    assert page.locator(".lanes caption").evaluate("e => e.getBoundingClientRect().right") <= room
