@@ -50,6 +50,10 @@ _TEXT = {"type": "string"}
 _SECONDS = {"type": "integer", "format": "int32", "minimum": 1}
 _ALWAYS = {"X-Request-Id": {"description": "Stands in the log, too.", "schema": _TEXT}}
 _ETAG = {"ETag": {"description": "Made from versions; send it back in If-None-Match.", "schema": _TEXT}}
+_ASKED = {
+    "Location": {"description": "What was made, or the request and what became of it.", "schema": _TEXT}
+}
+_NEXT = {"ETag": {"description": "Of what was made or changed, for the next If-Match.", "schema": _TEXT}}
 _LINK = {"Link": {"description": 'The next page, `rel="next"`; absent on the last.', "schema": _TEXT}}
 _OF_STATUS: dict[str, dict[str, Any]] = {
     "202": {"Location": {"description": "Where the answer will stand.", "schema": _TEXT}},
@@ -75,6 +79,9 @@ def add_what_all_share(result: dict[str, Any], **hook: Any) -> dict[str, Any]:
             for status, answer in answers.items():
                 answer["headers"] = {**_ALWAYS, **_OF_STATUS.get(status, {})}
             answers["200"]["headers"] |= _ETAG if "304" in answers else {}
+            if method != "get":
+                for status in {"200", "201"} & set(answers):
+                    answers[status]["headers"] |= _ASKED | (_NEXT if status == "201" else {})
             names = [parameter["name"] for parameter in operation.get("parameters", [])]
             answers["200"]["headers"] |= _LINK if "cursor" in names else {}
     for name, example in EXAMPLES.items():

@@ -30,5 +30,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "PREPROCESSING_HOOKS": ["access.rest.addresses.without_aliases"],
     "PATH_CONVERTER_OVERRIDES": {"name": str},
     "COMPONENT_SPLIT_REQUEST": True,
+    # A PATCH here is a change that says why, not part of a row: what is needed is needed.
+    "COMPONENT_SPLIT_PATCH": False,
     "SERVERS": [{"url": "/", "description": "The web process that serves this document."}],
 }

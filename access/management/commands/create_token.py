@@ -56,9 +56,7 @@ class Command(BaseCommand):
             raise CommandError(f"A token named {error} exists. Use --replace to take it back.") from error
         bounds = {"topics": options["topic"], "groups": options["group"]}
         if bounds_before is None:
-            self.stderr.write(
-                f"No living token was named {name}: this one is new, and none was taken back."
-            )
+            self.stderr.write(f"No living token was named {name}: this one is new, and none was taken back.")
         if is_locked_out(name):
             self.stderr.write(f"{name} is locked out; `manage.py lock_out {name} --undo` ends it.")
         for what, names in (bounds_before or {}).items():

@@ -40,6 +40,23 @@ def test_the_document_names_every_resource_and_how_to_authenticate(viewer: Calle
             assert "application/problem+json" in operation["responses"]["401"]["content"]
 
 
+def test_the_document_says_what_a_change_needs_and_where_its_answer_leads(viewer: Caller) -> None:
+    """A client that was made from it left the reason out of PATCH, and found no Location to follow."""
+    document = viewer.get("schema/").json()
+    shapes = document["components"]["schemas"]
+    for address, path in document["paths"].items():
+        for method, operation in path.items():
+            if method == "get":
+                continue
+            for status in {"200", "201", "202"} & set(operation["responses"]):
+                assert "Location" in operation["responses"][status]["headers"], (address, method, status)
+            if "requestBody" not in operation:
+                continue
+            shape = operation["requestBody"]["content"]["application/json"]["schema"]
+            for one in shapes[shape["$ref"].split("/")[-1]].get("oneOf", [shape]):
+                assert "reason" in shapes[one["$ref"].split("/")[-1]]["required"], (address, method)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_every_answer_is_as_the_document_says(served: tuple[str, str]) -> None:
