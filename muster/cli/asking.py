@@ -17,6 +17,10 @@ LOOK_S: Final = 0.5
 PATIENCE_S: Final = 60.0
 """For so long whoever waits bears that nobody answers: a web process that starts anew ends no wait."""
 
+_NO_REFUSALS: Final = (None, "ELECTION_NOT_NEEDED")
+_REFUSALS_TOLD: Final = 3
+"""Of those that the table above names all."""
+
 _REFUSED: Final = ("refused", "failed", "changed meanwhile", "partly done")
 _CHANGES: Final = [
     Column("TOPIC", "topic"),
@@ -196,8 +200,17 @@ def _code_of(request: dict[str, Any]) -> ExitCode:
 
 
 def _why(request: dict[str, Any]) -> str:
-    refused = [one for one in request.get("results") or () if one["error"]]
-    return str(request.get("text") or "; ".join(f"{one['name']}: {one['text']}" for one in refused))
+    if request.get("text"):
+        return str(request["text"])
+    refused = [one for one in request.get("results") or () if one["error"] not in _NO_REFUSALS]
+    told = " ".join(f"{_called(one)}: {one['text']}" for one in refused[:_REFUSALS_TOLD])
+    more = len(refused) - _REFUSALS_TOLD
+    return f"{told} And {more} more." if more > 0 else told
+
+
+def _called(result: dict[str, Any]) -> str:
+    number = result.get("partition")
+    return str(result["name"]) if number is None else f"{result['name']}-{number}"
 
 
 def _difference(row: dict[str, Any]) -> str:

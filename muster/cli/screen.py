@@ -68,14 +68,19 @@ class Screen:
         self._err = err or sys.stderr
         self.is_terminal = self._out.isatty()
 
-    def rows(self, rows: Iterable[dict[str, Any]], columns: Sequence[Column], name: str) -> None:
-        """A list; `name` is the field by which `-o name` calls a row."""
+    def rows(
+        self,
+        rows: Iterable[dict[str, Any]],
+        columns: Sequence[Column],
+        name: str | Callable[[dict[str, Any]], object],
+    ) -> None:
+        """A list; `name` is the field by which `-o name` calls a row, or how it is made of several."""
         found = list(rows)
         if self.output is Output.JSON:
             self._json(found)
         elif self.output is Output.NAME:
             for row in found:
-                self.line(row.get(name))
+                self.line(row.get(name) if isinstance(name, str) else name(row))
         else:
             self.table(found, columns)
 

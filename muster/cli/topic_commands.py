@@ -1,6 +1,6 @@
 """This room shows topics and their partitions."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -103,9 +103,15 @@ def list_partitions(
         else:
             asked = {"topic": topic, "state": state, "leader": leader, "replica": replica}
             rows = list(session.rest.rows("partitions", session.most, **asked))
-        session.screen.rows(rows, PARTITIONS, "partition")
+        # Within one topic a number is a name.
+        session.screen.rows(rows, PARTITIONS, "partition" if topic else name_of_partition)
 
     session.show(page)
+
+
+def name_of_partition(row: dict[str, Any]) -> str:
+    """As the pages and requests call it."""
+    return f"{row['topic']}-{row['partition']}"
 
 
 @command(app, "as-of", lists=0)

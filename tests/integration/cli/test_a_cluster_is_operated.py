@@ -76,7 +76,11 @@ def test_a_topic_from_its_creation_to_its_end(operated: Operated) -> None:
     one = muster.done("topics", "partitions", "--topic", "gates", "--partition", 2, "-o", "json").json
     assert one[0]["partition"] == 2
     muster.done("topics", "elect", "--topic", "gates:0-1", *WHY)
+    some = muster("topics", "elect", "--topic", "gates:0-9", *WHY)
+    refused(some, ExitCode.REFUSED, "gates-4: There is no such partition.", "And 3 more.")
+    assert "leads" not in some.err, "that it needs no election is no refusal"
     muster.done("topics", "elect", "--all-topics", *WHY)
+    assert "gates-3" in muster.done("topics", "partitions", "-o", "name").out.split()
 
     refused(muster("topics", "delete", "gates", *WHY), ExitCode.USAGE, "Nobody can be asked here")
     stale = muster("topics", "delete", "gates", *SURE, "--if-match", f'"{uuid4()}-1"')
