@@ -12,11 +12,19 @@ from standalone.surroundings import STACK_COMMANDS, keep_what_reaches_a_stack
 PEOPLES = ("changepassword", "create_token", "create_user", "createsuperuser", "login_link")
 """Commands that ask for a password, or take a name as long as somebody types it."""
 
+EMPTIES = ("flush",)
+"""Django's own, which empty every table of the database, of a cluster that runs, too."""
+
 
 def main() -> None:
     """Run the management command named on the command line; what a person can mend fails with one line."""
     leave_out_what_serves_nobody()
     command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command in EMPTIES:
+        sys.exit(
+            f"manage.py {command}: all that the cluster knows would be lost."
+            " `make clean` deletes a stopped stack; whoever means it drops the database."
+        )
     if command in STACK_COMMANDS:
         keep_what_reaches_a_stack(os.environ)
     # This product has no other settings module, whatever the shell was told for another one.

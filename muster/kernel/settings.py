@@ -67,7 +67,8 @@ DJANGO_PROCESSES = (
     _text(
         "DATABASE_URL",
         "postgresql://muster@127.0.0.1:5432/muster",
-        "PostgreSQL 17 or newer. Tools work on the stack in MUSTER_HOME when this is not set and one runs.",
+        "PostgreSQL 17 or newer. Tools work on the stack that runs in MUSTER_HOME when this is not set, or"
+        " MUSTER_HOME is.",
         secret=True,
     ),
     _text(

@@ -79,6 +79,14 @@ def test_what_was_not_typed_or_too_long_is_a_line(
     assert "Traceback" not in ended.stderr and "Warning" not in ended.stderr
 
 
+def test_no_command_empties_the_tables_of_a_cluster(fresh_database: str) -> None:
+    """Django brings one that did, without a word: nodes ended, and every token was unknown."""
+    assert end_of(fresh_database, "create_token", "ann", "--role", "viewer").returncode == 0
+    ended = end_of(fresh_database, "flush", "--no-input")
+    assert ended.returncode == 1 and "all that the cluster knows would be lost" in ended.stderr
+    assert end_of(fresh_database, "revoke_token", "ann").returncode == 0
+
+
 @pytest.mark.parametrize(
     "failure",
     ["raise EOFError", "from access.models import Principal; Principal.objects.create(name='a' * 151)"],
