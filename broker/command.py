@@ -43,7 +43,7 @@ def main() -> int:
         structlog.get_logger().warning(line)
     open_files.allow_many_files()
     try:
-        with DataFolder(settings.data, settings.broker_id) as folder:
+        with DataFolder(settings.data, settings.broker_id, settings.cluster_id) as folder:
             folder.open(boot_id())
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(_serve(settings, folder, guard))

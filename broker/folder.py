@@ -44,9 +44,11 @@ class DataFolder:
     `registered`: a broker that is killed between its start and its hello must still confess.
     """
 
-    def __init__(self, path: Path, broker_id: int) -> None:
+    def __init__(self, path: Path, broker_id: int, only_cluster: str = "") -> None:
+        """`only_cluster`: whose records alone may lie here; empty: of any."""
         self.path = path
         self.broker_id = broker_id
+        self._only_cluster = only_cluster
         self._lock: int | None = None
         self._identity = _Identity(broker_id, "", "", True)
         self._writing = threading.Lock()
@@ -97,6 +99,10 @@ class DataFolder:
             self.close()
             raise FolderError(f"{self.path} is in use by another broker process.") from error
         stored = self._read()
+        # Whoever may not have it leaves the mark of a clean stop to whose it is.
+        if stored is not None and (whose := self._is_not_ours(stored)):
+            self.close()
+            raise FolderError(whose)
         has_its_logs = self._has_its_logs()
         clean = self._take_clean_mark() and has_its_logs
         self.stopped_cleanly = clean
@@ -104,17 +110,19 @@ class DataFolder:
             self._write(_Identity(self.broker_id, "", boot_id, True))
             self._mark_logs()
             return
-        if stored.broker_id != self.broker_id:
-            self.close()
-            raise FolderError(
-                f"{self.path} holds the logs of broker {stored.broker_id}, not {self.broker_id}."
-            )
         # What was not registered may have ended before it had opened, and mended, the last of its logs.
         is_known = stored.boot_id == boot_id and bool(boot_id) and not stored.tail_lost
         self.same_boot = has_its_logs and (clean or is_known)
         lost = stored.tail_lost or not self.same_boot
         self._write(replace(stored, boot_id=boot_id, tail_lost=lost))
         self._mark_logs()
+
+    def _is_not_ours(self, stored: _Identity) -> str:
+        if stored.broker_id != self.broker_id:
+            return f"{self.path} holds the logs of broker {stored.broker_id}, not {self.broker_id}."
+        if self._only_cluster and stored.cluster_id not in ("", self._only_cluster):
+            return f"{self.path} belongs to cluster {stored.cluster_id}; MUSTER_CLUSTER_ID names another one."
+        return ""
 
     def _has_its_logs(self) -> bool:
         """False if the logs were taken away or exchanged; what says which are missing lay among them.

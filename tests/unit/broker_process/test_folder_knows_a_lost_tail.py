@@ -153,6 +153,25 @@ def test_another_brokers_folder_is_refused(tmp_path: Path) -> None:
         DataFolder(tmp_path, broker_id=2).open("boot-1")
 
 
+@pytest.mark.parametrize(
+    ("broker_id", "only_cluster", "said"),
+    [(2, "", "logs of broker 1, not 2"), (1, "another", "belongs to cluster a-cluster; MUSTER_CLUSTER_ID")],
+)
+def test_whoever_may_not_have_a_folder_leaves_it_as_it_was(
+    tmp_path: Path, broker_id: int, only_cluster: str, said: str
+) -> None:
+    """A slip took the mark of a clean stop: after a reboot the right broker confessed a lost tail."""
+    with DataFolder(tmp_path, broker_id=1) as folder:
+        folder.open("boot-1")
+        folder.registered("a-cluster")
+        folder.mark_clean()
+    with pytest.raises(FolderError, match=said):
+        DataFolder(tmp_path, broker_id, only_cluster).open("boot-2")
+    with DataFolder(tmp_path, broker_id=1, only_cluster="a-cluster") as folder:
+        folder.open("boot-2")
+        assert folder.stopped_cleanly and not folder.lost_tail
+
+
 def test_another_clusters_records_are_not_mixed_in(tmp_path: Path) -> None:
     started(tmp_path, "boot-1")
     with DataFolder(tmp_path, broker_id=1) as folder:
