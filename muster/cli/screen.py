@@ -19,6 +19,9 @@ from muster.cli.words import NOTHING, plain, shown
 WIDE: Final = 100_000
 """Columns of a page that nobody looks at: a pipe cuts nothing off."""
 
+_FROM_THE_TOP: Final = "\x1b[H\x1b[2J"
+"""Empties a terminal."""
+
 
 class Output(StrEnum):
     """How the answer is written."""
@@ -64,6 +67,8 @@ class Screen:
         self.quiet = quiet
         self._is_needed = is_needed
         self._gathered: list[Any] | None = None
+        self._page: list[str] | None = None
+        self._last_page = ""
         self._out = out or sys.stdout
         self._err = err or sys.stderr
         self.is_terminal = self._out.isatty()
@@ -134,7 +139,16 @@ class Screen:
             self._json(body)
 
     def note(self, text: str) -> None:
-        """Something beside the answer, for whoever looks."""
+        """Something beside the answer, for whoever looks; of a page, below what stands above it there."""
+        if self.quiet:
+            return
+        if self._page is not None:
+            self._page.append(f"{plain(text)}\n")
+        else:
+            self.aside(text)
+
+    def aside(self, text: str) -> None:
+        """What goes on while an answer is waited for: it is no part of a page, and is seen at once."""
         if not self.quiet:
             self._say(f"{plain(text)}\n")
 
@@ -145,10 +159,31 @@ class Screen:
             lines.append(f"  {failure.advice}")
         self._say("".join(f"{plain(line)}\n" for line in lines))
 
-    def clear(self) -> None:
-        """Begin the page anew, where there is one."""
-        if self.is_terminal and self.output is Output.TABLE:
-            self._write("\x1b[H\x1b[2J")
+    @contextmanager
+    def as_one_page(self) -> Iterator[None]:
+        """At a terminal, write all that is told in here in one piece, where the page before it stood.
+
+        Till then that one stays, though the answers to one page may take minutes.
+        """
+        if not self._has_pages:
+            yield
+            return
+        self._page = []
+        try:
+            yield
+            self._last_page = _FROM_THE_TOP + "".join(self._page)
+        finally:
+            self._page = None
+        self._write(self._last_page)
+
+    def last_page(self, age_s: float) -> None:
+        """At a terminal, write the last page once more, and how old it is, above what went wrong since."""
+        if self._has_pages:
+            self._write(f"{self._last_page}\nThat was so {age_s:.0f} s ago.\n")
+
+    @property
+    def _has_pages(self) -> bool:
+        return self.is_terminal and self.output is Output.TABLE
 
     @contextmanager
     def as_one_list(self) -> Iterator[None]:
@@ -171,6 +206,9 @@ class Screen:
 
     def _write(self, text: str) -> None:
         """Raises BrokenPipeError when nobody reads on, unless what is to be done is done all the same."""
+        if self._page is not None:
+            self._page.append(text)
+            return
         try:
             self._out.write(text)
             self._out.flush()

@@ -59,7 +59,7 @@ class Session:
     @cached_property
     def rest(self) -> Rest:
         """Its REST door."""
-        return Rest(self.place, self.timeout_s, self.screen.note)
+        return Rest(self.place, self.timeout_s, self.screen.aside)
 
     def close(self) -> None:
         """Let go what was opened."""
@@ -68,19 +68,21 @@ class Session:
 
     def show(self, page: Callable[[], None]) -> None:
         """Write the page, and again and again if it is watched: once it was seen, no outage ends that."""
-        is_seen = False
+        if not self.watch_s:
+            page()
+            return
+        seen_at = None
         while True:
-            if self.watch_s:
-                self.screen.clear()
+            asked_at = time.monotonic()
             try:
-                page()
-                is_seen = True
+                with self.screen.as_one_page():
+                    page()
+                seen_at = asked_at
             except Failure as failure:
-                if not is_seen or failure.code is not ExitCode.UNREACHABLE or not self.watch_s:
+                if seen_at is None or failure.code is not ExitCode.UNREACHABLE:
                     raise
+                self.screen.last_page(time.monotonic() - seen_at)
                 self.screen.failed(failure)
-            if not self.watch_s:
-                return
             time.sleep(self.watch_s)
 
     @cached_property
