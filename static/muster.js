@@ -175,8 +175,15 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
 const sent = new WeakMap();
 document.addEventListener("htmx:beforeSend", ({ detail }) => sent.set(detail.xhr, changes));
 document.addEventListener("htmx:afterSettle", ({ detail }) => sent.get(detail.xhr) !== changes && read());
+const unread = () => say("The list could not be read. It is as it was before. Try again.", "bad", true);
 for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"])
-  document.addEventListener(name, ({ detail }) => detail.xhr?.status === 403 ? location.reload() : say("The list could not be read. It is as it was before. Try again.", "bad", true));
+  document.addEventListener(name, ({ detail }) => detail.xhr?.status === 403 ? location.reload() : unread());
+// Of an answer that something in between gave in our place nothing would be put where the list was.
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  if (!detail.shouldSwap || detail.serverResponse.includes('id="help"')) return;
+  detail.shouldSwap = false;
+  unread();
+});
 
 const live = one(".live"), watch = body.dataset.watch;
 let socket, boot = "", sequence = 0, heard = 0, tries = 0, retry, reading = false, again = false, paused = false, answers = true, silent = false;
@@ -208,7 +215,8 @@ async function read() {
   try {
     const answer = await fetch(asked, { headers: { "X-Muster-Live": "1", ...(body.dataset.seen && { "X-Muster-Seen": body.dataset.seen }) }, credentials: "same-origin", signal: AbortSignal.timeout(20000) });
     if (answer.redirected && new URL(answer.url).pathname.startsWith("/login/")) return location.reload();
-    if (answer.status === 404) {
+    // A proxy that finds no web process may say so, too.
+    if (answer.status === 404 && (await answer.text()).includes('class="brand"')) {
       if (!gone) say("It is gone: deleted while this page was open. The values are its last.", "dead", true);
       gone = answers = true;
       return;
@@ -218,6 +226,8 @@ async function read() {
     // Of the database only the server tells: a page may as well fail by itself.
     if (!answer.ok) { answers = false; silent &&= answer.status === 503; return; }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    // Something in between answered in our place, or broke off in the middle: that is not what the page shows.
+    if (!one("#help", page)) { answers = silent = false; return; }
     // A filter was changed meanwhile: this is the answer to what nobody asks any more.
     if (asked !== location.href) { again = true; return; }
     // Somebody paused meanwhile: nothing moves until they go on, and then it is read again.
@@ -227,7 +237,9 @@ async function read() {
     owed = null;
     document.title = title = page.title;
     for (const name of ["rendered", "now"]) body.dataset[name] = page.body.dataset[name] || "";
-    ahead = Date.now() - (Number(body.dataset.now) || Date.now());
+    // The answer may have been long on its way: of what both clocks allow the least is believed to be new.
+    const most = Date.now() - (Number(body.dataset.now) || Date.now());
+    ahead = Math.min(most, Math.max(ahead, most - (Date.now() - tried)));
     fresh = Math.max(fresh, Number(body.dataset.now) || 0);
     all("[data-part]").forEach((part) => {
       const found = page.getElementById(part.id);
@@ -266,7 +278,7 @@ function connect(now) {
     if (word.reading === false) { answers = false; silent = true; }
     else if (word.reading && !answers && !gone && Date.now() - tried > 3000) read();
     if (word.changed) { changes += 1; read(); }
-    else if (answers && !reading && "age_ms" in word) fresh = Math.max(fresh, serverNow() - word.age_ms);
+    else if (answers && !reading && word.as_of_ms) fresh = Math.max(fresh, word.as_of_ms);
     show();
   };
   mine.onclose = (event) => {
@@ -298,7 +310,7 @@ function show() {
   live.dataset.state = paused ? "paused" : never ? "wait" : off ? "off" : "on";
   html.toggleAttribute("data-stale", off && !paused);
   html.toggleAttribute("data-over", off && !paused && !gone);
-  const state = paused ? "Paused, " + age : never ? "Connecting" : !off ? (owed ? "Live, held" : `Live, ${(quiet / 1000).toFixed(1)}s`) : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
+  const state = paused ? "Paused, " + age : never ? "Connecting" : !off ? (owed ? "Live, held" : `Live, ${(Math.max(quiet, serverNow() - fresh) / 1000).toFixed(1)}s`) : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
   if (live.textContent !== state) live.textContent = state;
   // What a person points at, or is in, may be older than the rest of the page.
   live.title = owed ? "What changed where you point or type is put in when you leave it. Press to pause." : "Press to pause.";

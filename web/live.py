@@ -17,6 +17,8 @@ from typing import Any
 
 import structlog
 
+from runtime import database_clock
+
 log = structlog.get_logger(__name__)
 
 CHANGES_KEPT = 1_000
@@ -102,9 +104,13 @@ class Hub:
         return not self._failing and time.monotonic() - self._read_at < STALE_MS / 1000
 
     @property
-    def age_ms(self) -> int:
-        """How long ago the last look began that could read: what is shown was true then."""
-        return int((time.monotonic() - self._read_at) * 1000)
+    def as_of_ms(self) -> int:
+        """When, by the database's clock, the last look began that could read: what is shown was true then.
+
+        A moment, not an age: a word may be long on its way.
+        """
+        age_ms = (time.monotonic() - self._read_at) * 1000
+        return int(database_clock.now().timestamp() * 1000 - age_ms)
 
     def room_for(self, person: str) -> bool:
         """True if one more page of this person may connect."""
@@ -283,7 +289,7 @@ class LiveSocket:
             old = reading and time.monotonic() - told_at > REREAD_MS / 1000
             changed, page.changed = page.changed or old, False
             word = {"sequence": self._hub.sequence, "changed": changed, "reading": reading}
-            await self._say({**word, "age_ms": self._hub.age_ms})
+            await self._say({**word, "as_of_ms": self._hub.as_of_ms})
             if changed:
                 told_at = time.monotonic()
                 await asyncio.sleep(LEAST_INTERVAL_MS / 1000)
