@@ -13,11 +13,12 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import structlog
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from broker.settings import BrokerSettings
 from muster.client.securing import trusting
+from muster.client.websocket import Websocket
 from muster.kernel.addresses import is_loopback
 from muster.kernel.error_codes import ErrorCode
 from muster.messages import codec
@@ -262,7 +263,7 @@ class ControllerLink:
     async def _one_link(self, address: str) -> None:
         authorization = f"Bearer {self._settings.broker_id}:{self._settings.secret}"
         try:
-            connection = await connect(
+            connection = await Websocket(
                 address + LINK_PATH,
                 **_security(address, self._settings.ca_file),
                 additional_headers={"Authorization": authorization},

@@ -29,6 +29,7 @@ from broker.peer_connection import PeerConnection
 from broker.replicas import DataPlane
 from broker.settings import BrokerSettings
 from kafkaserver.missed import MissedBrokers
+from muster.client.reaching import reach
 from muster.client.securing import trusting
 from muster.kafkawire.errors import KafkaWireError, MalformedFrame
 from muster.kafkawire.fetch_requests import fetch_frame
@@ -245,7 +246,9 @@ class PeerFetcher:
         host = host.strip("[]")
         trust = self._replication.trust_of(self.peer, host)
         async with _in_time(f"no connection to {host}:{port}"):
-            reader, writer = await asyncio.open_connection(host, int(port), ssl=trust)
+            taken = await reach(host, int(port))
+            name = host if trust else None
+            reader, writer = await asyncio.open_connection(sock=taken, ssl=trust, server_hostname=name)
         me = Incarnation(self._settings.broker_id, self._replication.broker_epoch)
         connection = PeerConnection(self._hear)
         try:

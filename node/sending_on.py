@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from muster.client.reaching import reach
 from muster.client.securing import trusting
 from muster.kernel.addresses import host_and_port, place_of_websocket
 
@@ -67,7 +68,8 @@ async def is_ready(address: str, ca_file: str | None) -> bool:
     try:
         trust = trusting(ca_file) if address.startswith("wss:") else None
         async with asyncio.timeout(ANSWERS_WITHIN_S):
-            reader, writer = await asyncio.open_connection(*place, ssl=trust)
+            taken, name = await reach(*place), place[0] if trust else None
+            reader, writer = await asyncio.open_connection(sock=taken, ssl=trust, server_hostname=name)
             try:
                 writer.write(f"GET /readyz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
                 return b" 200 " in await reader.readline()

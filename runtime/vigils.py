@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, TypeVar
 
+from muster.client.reaching import reach
 from muster.kernel.addresses import host_and_port
 
 RENEW_S: Final = 3.0
@@ -149,5 +150,6 @@ async def _refuses(place: Place) -> bool:
 
 async def _meet(place: Place) -> _Held:
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
-        _, held = await asyncio.get_running_loop().create_connection(lambda: _Held(place), *place)
+        taken = await reach(*place)
+        _, held = await asyncio.get_running_loop().create_connection(lambda: _Held(place), sock=taken)
     return held

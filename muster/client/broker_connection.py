@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from muster.client.reaching import reach
 from muster.client.securing import IN_THE_CLEAR, NotTrusted, Security
 from muster.kafkawire import api_table
 from muster.kafkawire.api_table import ApiKey
@@ -79,7 +80,7 @@ class BrokerConnection:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 context = security.context()
                 reader, writer = await asyncio.open_connection(
-                    host, int(port), ssl=context, server_hostname=host if context else None
+                    sock=await reach(host, int(port)), ssl=context, server_hostname=host if context else None
                 )
                 connection = cls(address, reader, writer, client_id)
                 await security.prove(connection._ask_first, host)

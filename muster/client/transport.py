@@ -4,10 +4,11 @@ import os
 from ssl import SSLError
 from typing import Final
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from muster.client.securing import trusting
+from muster.client.websocket import Websocket
 from muster.messages import codec
 from muster.messages.member import Frame, ToMember
 
@@ -55,7 +56,7 @@ class Transport:
         NodeUnreachable is a NodeSlow when the node did not answer in time.
         """
         try:
-            socket = await connect(
+            socket = await Websocket(
                 address.rstrip("/") + PATH,
                 additional_headers={"Authorization": f"Bearer {token}"},
                 ssl=trusting(ca_file) if address.lower().startswith("wss:") else None,
