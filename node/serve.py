@@ -32,12 +32,12 @@ from node.duties import Duties
 from node.handshakes import PatientHttp
 from node.spare import Spare
 from node.websocket import TextWebSocket
-from runtime import clock
+from runtime import clock, seen
 from runtime.desk import WorkDesk
 from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
 from runtime.ports import SHARD_COUNT, LaneService
-from runtime.postgres import Postgres, application_name
+from runtime.postgres import Postgres
 from runtime.publishing import Publisher, prepare_celery
 from runtime.refusals import RefusalNotes
 from runtime.side import SideLink
@@ -120,7 +120,7 @@ class Node:
             self.heart, self.keeper, self._desk, self._freshness, self._kafka, members, refusals
         )
         self._listener = Listener(
-            settings.DATABASE_DIRECT_URL, application_name(name, "listener"), self._duties.woken
+            settings.DATABASE_DIRECT_URL, seen.as_node(name, "listener"), self._duties.woken
         )
         self._server = _Server(
             _server_settings(

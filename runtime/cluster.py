@@ -30,6 +30,11 @@ class ReadIn(WrongDatabase):
     """A dump was read in, or the database copied, and nobody has adopted it yet."""
 
 
+def is_elsewhere(error: BaseException) -> bool:
+    """Whether another database than the cluster's was met, and not the cluster's own, made anew."""
+    return isinstance(error, WrongDatabase) and not isinstance(error, ReadIn)
+
+
 class Identity(NamedTuple):
     """Which PostgreSQL this is, how often it was promoted, and which table of which of its databases."""
 
@@ -166,11 +171,14 @@ def initialise(connection: Connection, cluster_id: UUID, lanes: list[str]) -> No
     )
 
 
-def refuse_wrong_database(connection: Connection, backend_pid: int) -> ClusterRow:
+def refuse_wrong_database(
+    connection: Connection, backend_pid: int, cluster_id: UUID | None = None
+) -> ClusterRow:
     """The cluster's row, if leases, lanes and LISTEN may run on this connection.
 
-    `backend_pid` is what the server said when the connection was made. Raises WrongDatabase for a pooler
-    (whoever answers is somebody else), a standby, another PostgreSQL than the cluster was made in, another
+    `backend_pid` is what the server said when the connection was made, `cluster_id` whose database is looked
+    for (None: anybody's). Raises WrongDatabase for a pooler (whoever answers is somebody else), a standby,
+    another PostgreSQL than the cluster was made in, another cluster, another
     number of shards; Promoted for one that was promoted since, ReadIn for tables that were made anew.
     """
     pid, in_recovery = connection.execute("SELECT pg_backend_pid(), pg_is_in_recovery()").fetchone()
@@ -179,6 +187,8 @@ def refuse_wrong_database(connection: Connection, backend_pid: int) -> ClusterRo
     if in_recovery:
         raise WrongDatabase("DATABASE_DIRECT_URL reaches a standby; name the primary.")
     row = read(connection)
+    if cluster_id not in (None, row.cluster_id):
+        raise WrongDatabase(f"It holds cluster {row.cluster_id}, and {cluster_id} is served here.")
     now = identity(connection)
     if row.system_identifier != now.system_identifier:
         raise WrongDatabase(

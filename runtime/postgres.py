@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from kafkaserver.version import own_version
-from runtime import cluster, journal, nodes, succession
+from runtime import cluster, journal, nodes, seen, succession
 from runtime.arrays import array_of_numbers, array_of_texts
 from runtime.database import Backend, Fenced, Held, JournalRow, LeaseRow, Look, Peer, Written
 from runtime.failpoints import passing
@@ -133,22 +133,18 @@ class LaneConnection(psycopg.Connection[tuple[Any, ...]]):
         return PostgresWork(self)
 
 
-def application_name(node: str, run: str) -> str:
-    """What every connection of a run is called, and by which it can be ended; at most 63 bytes."""
-    return f"muster:{node}:{run}"
-
-
 class Postgres:
     """The database of `url`, for the node `node`; `url` must reach PostgreSQL itself, no pooler."""
 
     def __init__(self, url: str, node: str) -> None:
         self._url = url
         self._node = node
+        self._met: UUID | None = None
 
     def connect(self, run: str, purpose: str) -> "PostgresLink":
-        """Open a link (Database.connect). Raises WrongDatabase, which no reconnecting mends."""
+        """Open a link (Database.connect). Raises WrongDatabase, as long as the cluster was never met here."""
         try:
-            connection = open_connection(self._url, application_name(self._node, run))
+            connection = open_connection(self._url, seen.as_node(self._node, run))
         except ConnectionLost as error:
             if _POOLERS_REFUSAL in str(error):
                 refusal = "DATABASE_DIRECT_URL reaches a connection pooler; name PostgreSQL itself"
@@ -163,13 +159,16 @@ class Postgres:
                 self._check(connection)
             with cut_off_after(connection, CONNECT_LIMIT_S):
                 return PostgresLink(connection)
-        except BaseException:
+        except BaseException as error:
             connection.close()
-            raise
+            if self._met is None or not cluster.is_elsewhere(error):
+                raise
+            raise ConnectionLost(f"the address leads to another database than before: {error}") from error
 
     def _check(self, connection: LaneConnection) -> None:
         with cut_off_after(connection, CONNECT_LIMIT_S), told(connection):
-            cluster.refuse_wrong_database(connection, connection.info.backend_pid)
+            row = cluster.refuse_wrong_database(connection, connection.info.backend_pid, self._met)
+        self._met = row.cluster_id
 
 
 def open_connection(url: str, name: str) -> LaneConnection:

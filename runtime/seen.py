@@ -1,6 +1,6 @@
-"""This room names a connection of each web and worker process so that people see who runs which version.
+"""This room names connections: all of a node by its run; one of each web and worker process by its version.
 
-They have no row: what PostgreSQL says of its sessions ends with the process, and nobody has to clear it away.
+What PostgreSQL says of these two ends with the process: they have no row, and nobody has to clear one away.
 """
 
 import os
@@ -25,6 +25,11 @@ def as_web() -> str:
 def as_worker(pid: int) -> str:
     """What stands behind WORKER in the name of the connection of a worker's child."""
     return f"w{_this_one(pid)}"[: _LONGEST - len(WORKER)]
+
+
+def as_node(node: str, run: str) -> str:
+    """What every connection of a run is called, and by which it can be ended; at most 63 bytes."""
+    return f"muster:{node}:{run}"
 
 
 def _this_one(pid: int) -> str:

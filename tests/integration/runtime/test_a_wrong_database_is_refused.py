@@ -50,6 +50,39 @@ def test_a_copy_in_another_postgresql(connection: LaneConnection, fresh_database
         Postgres(fresh_database, "node-1").connect("aaaa", "session")
 
 
+WRONG = {
+    "another cluster": (
+        "UPDATE cluster SET cluster_id = gen_random_uuid()",
+        "UPDATE cluster SET cluster_id = %s",
+    ),
+    "another server": (
+        "UPDATE cluster SET system_identifier = system_identifier + 1",
+        "UPDATE cluster SET system_identifier = system_identifier - 1 WHERE cluster_id = %s",
+    ),
+    "no cluster": ("ALTER TABLE cluster RENAME TO elsewhere", "ALTER TABLE elsewhere RENAME TO cluster"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_database_that_is_met_in_the_place_of_ours_is_waited_past(
+    connection: LaneConnection, fresh_database: str, kind: str
+) -> None:
+    """A node whose address led elsewhere for a moment ended, or served the groups of another cluster."""
+    ours = uuid.uuid4()
+    cluster.initialise(connection, ours, LANES)
+    serving, new = Postgres(fresh_database, "node-1"), Postgres(fresh_database, "node-1")
+    serving.connect("aaaa", "session").close()
+    led_astray, led_back = WRONG[kind]
+    connection.execute(led_astray)
+    with pytest.raises(ConnectionLost, match="leads to another database than before"):
+        serving.connect("aaaa", "session")
+    if kind != "another cluster":
+        with pytest.raises(cluster.WrongDatabase):
+            new.connect("bbbb", "session")
+    connection.execute(led_back, [ours] if "%s" in led_back else [])
+    serving.connect("aaaa", "session").close()
+
+
 def test_a_dump_that_was_read_in_where_it_was_made(connection: LaneConnection, fresh_database: str) -> None:
     cluster.initialise(connection, uuid.uuid4(), LANES)
     read_in_again(connection, "cluster")
