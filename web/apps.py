@@ -11,8 +11,10 @@ class WebConfig(AppConfig):
 
     def ready(self) -> None:
         from runtime import database_clock
+        from web import servers
 
         if settings.PROCESS_ROLE in {"node", "worker"}:
             # A node hears it with its tokens; a worker connects for each task, and tells nobody an age.
             return
         connection_created.connect(database_clock.hear, dispatch_uid="database_clock")
+        connection_created.connect(servers.prefer, dispatch_uid="servers")
