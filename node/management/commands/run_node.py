@@ -19,6 +19,7 @@ from muster.kernel.environment import SettingError
 from runtime import metrics
 from runtime.cluster import ReadIn, WrongDatabase
 from runtime.collecting import calm_collector
+from runtime.ending import end_without_threads
 from runtime.ports import ConnectionLost
 from runtime.postgres import Postgres
 from runtime.schema import why_unknown
@@ -49,6 +50,7 @@ class Command(BaseCommand):
             _refuse_unknown_schema()
             with asyncio.Runner(loop_factory=_new_loop) as runner:
                 runner.run(_run())
+                end_without_threads()
         except (WrongDatabase, SettingError) as error:
             raise CommandError(str(error)) from error
 

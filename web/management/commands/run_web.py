@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from kafkaserver.addresses import CannotListenError, refuse_what_cannot_be_listened_on
+from runtime.ending import end_without_threads
 from runtime.schema import why_not_to_begin
 
 
@@ -30,4 +31,6 @@ class Command(BaseCommand):
             self.stdout.write(f"web ready http://{host}:{bound}")
             self.stdout.flush()
 
-        asyncio.run(serve(host.strip("[]"), int(port), ready))
+        with asyncio.Runner() as runner:
+            runner.run(serve(host.strip("[]"), int(port), ready))
+            end_without_threads()
