@@ -31,12 +31,17 @@ async def reach(host: str, port: int) -> socket.socket:
             taken = next((one for one in tries if one.done() and one.exception() is None), None)
         return taken.result()
     finally:
+        # Nothing is waited for here: whoever was cancelled meanwhile would lose what was taken.
         for one in tries:
-            one.cancel()
-        await asyncio.gather(*tries, return_exceptions=True)
-        for one in tries:
-            if one is not taken and not one.cancelled() and one.exception() is None:
-                one.result().close()
+            if one is not taken:
+                one.cancel()
+                one.add_done_callback(_let_go)
+
+
+def _let_go(one: "asyncio.Task[socket.socket]") -> None:
+    """Close what came in the moment in which nobody wanted it any more."""
+    if not one.cancelled() and one.exception() is None:
+        one.result().close()
 
 
 async def _addresses_of(host: str, port: int) -> list[tuple[int, Any]]:
