@@ -114,6 +114,14 @@ def of_nodes(there: Sequence[processes.Process]) -> list[Finding]:
     return [Finding("node_silent", WARNING, silent[0].since, facts | {"hours": processes.SILENT_HOURS})]
 
 
+def of_making_way(made_way: Sequence[leases.MadeWay]) -> list[Finding]:
+    """Nodes that brokers did not reach, and that left the controller to another for it."""
+    if not made_way:
+        return []
+    facts = {"number": len(made_way), "names": [one.node for one in made_way], "last": made_way[-1]}
+    return [Finding("node_apart", WARNING, made_way[0].since, facts | {"hours": SHOWN_HOURS})]
+
+
 def of_moves(moves: move_queries.MoveCounts) -> list[Finding]:
     """What is wrong with reassignments: they wait for somebody, stand still, or are throttled too much."""
     found = _of_stalled(moves.stalled)

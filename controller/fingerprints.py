@@ -13,13 +13,14 @@ TOPIC = "topic "
 _PROCESSES = """
            (SELECT COALESCE(sum(epoch), 0)::text || '.' || count(run) FROM lease),
            (SELECT count(*)::text || '.' || count(*) FILTER (WHERE ended) || '.'
-                || count(*) FILTER (WHERE renewed_at < now() - interval '5 seconds') FROM node_session),
+                || count(*) FILTER (WHERE renewed_at < now() - interval '5 seconds') || '.'
+                || count(*) FILTER (WHERE made_way_for <> '') FROM node_session),
            (SELECT count(*) || '.' || COALESCE(sum(metadata_version + broker_epoch), 0) FROM broker),
            (SELECT count(*) || '.' || COALESCE(sum(number), 0) FROM refusal)
 """
 WITH_PROCESSES = f"concat_ws('/', {_PROCESSES})"
-"""A column that changes whenever a lease changes hands, a node's run begins, ends or is silent, a broker
-changes, or a request is refused.
+"""A column that changes whenever a lease changes hands, a node's run begins, ends, is silent or
+makes way, a broker changes, or a request is refused.
 """
 _OF_CLUSTER = f"""
     SELECT (SELECT count(*) || '.' || COALESCE(sum(version), 0) FROM partition),

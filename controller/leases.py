@@ -58,6 +58,12 @@ what was done while the clock of this server was ahead, before it was set right.
 week, is read by its index `work_item_taken`, backwards: each state is asked for by itself.
 """
 
+_MADE_WAY = f"""
+    SELECT session.node, coalesce(other.node, ''), session.made_way_at
+    FROM node_session AS session LEFT JOIN node_session AS other ON other.run = session.made_way_for
+    WHERE session.made_way_at > now() - interval '{SHOWN_HOURS} hours' AND {ALIVE} ORDER BY 3
+"""
+
 _ONCE_IS_CHANCE = 2
 _REFUSALS = 200
 
@@ -106,6 +112,22 @@ class Work:
     groups: tuple[str, ...]
     by_spares: int
     by_spares_since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class MadeWay:
+    """A node that left the controller to another, as brokers reached that one; `to` may be unknown."""
+
+    node: str
+    to: str
+    since: datetime
+
+
+def made_way() -> list[MadeWay]:
+    """Those that live, of the last hours, the longest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MADE_WAY)
+        return [MadeWay(*row) for row in cursor.fetchall()]
 
 
 def orphans() -> Orphans:

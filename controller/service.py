@@ -23,6 +23,7 @@ from controller.core.proposing import LeaderProposal, Task
 from controller.core.requests import KIND as REQUEST
 from controller.core.requests import Asked
 from controller.enrolment import Enrolment
+from controller.heard import BrokersHeard
 from controller.links import BrokerLink
 from controller.pace import ArrivalNotes, ConditionNotes, LinkPace, ProgressNotes
 from controller.presence import Presence
@@ -48,6 +49,7 @@ from muster.messages.link.to_broker import (
 )
 from runtime import work
 from runtime.inbox import RequestInbox
+from runtime.making_way import Heard
 from runtime.ports import (
     CONTROLLER_LANE,
     SHARD_COUNT,
@@ -109,6 +111,7 @@ class ControllerService:
         self._arrivals = ArrivalNotes()
         self._moved_at = Instant(0)
         self._presence = Presence()
+        self._heard = BrokersHeard()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # ------------------------------------------------------------------------------ LaneService
@@ -207,12 +210,21 @@ class ControllerService:
     async def controller_address(self) -> str:
         return self._node.owner_address(CONTROLLER_LANE) or ""
 
+    def came(self, broker_id: int) -> None:
+        self._heard.came(broker_id, self._node.now())
+
+    def heard(self) -> Heard:
+        """Which brokers come to this node, and which the controller hears that it may be."""
+        return self._heard.of((link.broker_id for link in self.cluster.links), self._node.now())
+
     def link_opened(self, link: BrokerLink, hello: BrokerHello) -> None:
+        self._heard.heard(link.broker_id, self._node.now())
         self.cluster.links[link] = LinkPace()
         self._tell(told.Hello(link, hello))
         self._start(self._presence.meet(link.broker_id, hello.endpoints.get(REPLICATION_LISTENER, "")))
 
     def link_heard(self, link: BrokerLink, frame: FromBroker) -> None:
+        self._heard.heard(link.broker_id, self._node.now())
         if isinstance(frame, BrokerPing):
             self._pinged(link, frame)
         elif isinstance(frame, LookForCaller):

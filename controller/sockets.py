@@ -62,6 +62,9 @@ class Controller(Protocol):
     async def controller_address(self) -> str:
         """Websocket address of the node that holds the lease, "" if nobody is known."""
 
+    def came(self, broker_id: int) -> None:
+        """This broker looked for the controller here, and was told to look elsewhere."""
+
     def link_opened(self, link: BrokerLink, hello: BrokerHello) -> None: ...
 
     def link_heard(self, link: BrokerLink, frame: FromBroker) -> None: ...
@@ -165,6 +168,7 @@ class BrokerDoor(AsyncConsumer):  # type: ignore[misc]  # channels ships no type
             text = f"the secret of broker {link.broker_id} was taken back"
             return HelloRefused(error=ErrorCode.AUTHENTICATION_FAILED, text=text)
         if not self._controller.accepts_links:
+            self._controller.came(link.broker_id)
             address = await self._controller.controller_address()
             return HelloRefused(error=ErrorCode.NOT_CONTROLLER, controller_address=address)
         return None

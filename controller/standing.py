@@ -116,5 +116,6 @@ def _read(fingerprint: str, database: str, kept: ClusterStanding | None) -> Clus
     found = findings.find(brokers, health, leases.orphans(), leases.work()) + findings.of_moves(moves)
     there = processes.running()
     found += findings.of_refusals(leases.refusals()) + findings.of_nodes(there)
+    found += findings.of_making_way(leases.made_way())
     found = findings.most_urgent_first(found)
     return ClusterStanding(fingerprint, database, read_at, brokers, health, moves, found, there)

@@ -111,6 +111,7 @@ class Node:
             kafka=self._hold_kafka_address(),
             on_refused=refusals.add,
             keep_vigil=self._keep_vigil,
+            heard=controller.routing.service_of(leader).heard,
         )
         self._vigils: Vigils[str] = Vigils(
             lambda run: self.keeper.doubt_owner(), lambda run: self.keeper.refused(run)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID
 
 from runtime.ports import Connection, LiveNode
@@ -46,6 +46,7 @@ class Peer:
     """A run that has not ended, as one look shows it; `there`: its session's backend exists.
 
     `node_id` is the node's number (`runtime.nodes`), `kafka` the host:port of its Kafka listener, if any.
+    `came` and `made_way_for` are what it says itself (`Said`).
     """
 
     run: str
@@ -56,10 +57,14 @@ class Peer:
     there: bool
     node_id: int = 0
     kafka: str = ""
+    came: frozenset[int] = frozenset()
+    made_way_for: str = ""
 
     def as_node(self) -> LiveNode:
         """What others are told of it."""
-        return LiveNode(self.run, self.node, self.address, self.draining, self.node_id, self.kafka)
+        return LiveNode(
+            self.run, self.node, self.address, self.draining, self.node_id, self.kafka, self.made_way_for
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,19 @@ class Look:
     renewals: int | None
     peers: tuple[Peer, ...]
     leases: tuple[LeaseRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a run says with its renewal (`runtime.making_way`): the brokers that came to it though it is not
+    the controller, and the run that it left the controller to, as brokers reach that one; empty: none.
+    """
+
+    came: frozenset[int] = frozenset()
+    made_way_for: str = ""
+
+
+NOTHING_SAID: Final = Said()
 
 
 class Fenced(Exception):
@@ -145,8 +163,8 @@ class Link(Protocol):
     def begin_run(self, run: str, node: str, address: str, kafka: str = "") -> int:
         """Store a new run whose session is this connection; returns the node's number."""
 
-    def renew(self, run: str) -> Look:
-        """Raise the run's renewals, name this backend as its session's, and look around."""
+    def renew(self, run: str, said: Said = NOTHING_SAID) -> Look:
+        """Raise the run's renewals, name this backend as its session's, say this, and look around."""
 
     def end_run(self, run: str, seen_renewals: int) -> bool:
         """End a peer's run, unless it has renewed since it was seen."""

@@ -12,13 +12,21 @@ import structlog
 
 from muster.kernel.instants import Instant, elapsed_ms
 from runtime import metrics
-from runtime.database import Database, Link, Look
+from runtime.database import Database, Link, Look, Said
 from runtime.failpoints import passing
 from runtime.freshness import LEASE_TTL_MS, Freshness
 from runtime.holdings import WIND_DOWN_S, Holdings
 from runtime.judging import LONGEST_GAP_MS, Judge
 from runtime.lanes import Lanes
-from runtime.ports import ConnectionLost, LaneService, LiveNode, VersionConflict, lost_where_nothing_is_done
+from runtime.making_way import NOBODY, Heard, MakingWay
+from runtime.ports import (
+    CONTROLLER_LANE,
+    ConnectionLost,
+    LaneService,
+    LiveNode,
+    VersionConflict,
+    lost_where_nothing_is_done,
+)
 from runtime.refusals import OnRefused, tell_nobody
 from runtime.sharing import best, to_give, to_take
 from runtime.threads import OneThread, Threads
@@ -70,6 +78,7 @@ class LeaseKeeper:
         kafka: str = "",
         on_refused: OnRefused = tell_nobody,
         keep_vigil: Callable[[Mapping[str, str]], None] = lambda addresses: None,
+        heard: Callable[[], Heard] = lambda: NOBODY,
     ) -> None:
         self._database = database
         self._node = node
@@ -82,6 +91,8 @@ class LeaseKeeper:
         self._on_refused = on_refused
         self._on_moved = on_moved
         self._keep_vigil = keep_vigil
+        self._heard = heard
+        self._making_way = MakingWay()
         self._holdings = Holdings(services, clock, self.look_soon, on_moved, self.owner_address, on_refused)
         self._leave = leave
         self._judge = Judge()
@@ -275,8 +286,9 @@ class LeaseKeeper:
     async def _renew(self) -> Look | None:
         passing("lease.renew")
         self._sent_at = sent_at = self._clock()
+        said = Said(self._heard().came, self._making_way.made_way_for)
         try:
-            look = await self._session(lambda link: link.renew(self.run))
+            look = await self._session(lambda link: link.renew(self.run, said))
         except ConnectionLost as error:
             if self._failed_renewals % TRIES_A_LINE == 0:
                 log.warning("session connection lost", error=str(error), tries=self._failed_renewals)
@@ -419,10 +431,23 @@ class LeaseKeeper:
         busy = holdings.held.keys() | holdings.moving_since(sent_at)
         free_for = {name: elapsed_ms(since, self._clock()) for name, since in self._free_since.items()}
         holdings.take(self._lanes, to_take(look.leases, self.run, busy, nodes, free_for))
+        quiet_ms = holdings.quiet_ms(self._clock())
+        self._make_way(look, sent_at, holds=CONTROLLER_LANE in quiet_ms)
         if len(nodes) < 2:
             return
-        for name, node in to_give(holdings.quiet_ms(self._clock()), self.run, nodes, holdings.giving):
+        for name, node in to_give(quiet_ms, self.run, nodes, holdings.giving):
             holdings.give_soon(name, node)
+
+    def _make_way(self, look: Look, sent_at: Instant, *, holds: bool) -> None:
+        """Leave the controller to a node that brokers come to, if they do not come here."""
+        heard, was_for = self._heard(), self._making_way.made_way_for
+        to = self._making_way.look(self.run, look.peers, heard, sent_at, holds=holds)
+        if self._making_way.made_way_for != was_for:
+            self.look_soon()
+        if to is not None:
+            told = {"came_there": sorted(to.came), "linked_here": sorted(heard.linked - heard.silent)}
+            log.warning("makes way as controller: brokers reach another node", to=to.node, **told)
+            self._holdings.give_soon(CONTROLLER_LANE, to.as_node())
 
     async def _end(self, look: Look, run: str, renewals: int, why: str) -> Look:
         """End a peer's run, unless it renewed meanwhile; the look as it is after that."""
@@ -443,7 +468,8 @@ class LeaseKeeper:
         )
 
     def _remember(self, look: Look) -> None:
-        me = LiveNode(self.run, self._node, self._address, self._draining, self._node_id, self._kafka)
+        place = (self.run, self._node, self._address, self._draining, self._node_id, self._kafka)
+        me = LiveNode(*place, self._making_way.made_way_for)
         by_run = {node.run: node for node in (me, *(peer.as_node() for peer in look.peers))}
         nodes = tuple(sorted(by_run.values(), key=lambda node: (node.node, node.run)))
         # Who seems dead at this look is named to nobody: it is back at the next, or another has taken over.

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from runtime.database import (
+    NOTHING_SAID,
     Backend,
     Fenced,
     Held,
@@ -18,6 +19,7 @@ from runtime.database import (
     LeaseRow,
     Look,
     Peer,
+    Said,
     Written,
 )
 from runtime.nodes import FIRST_NODE_ID
@@ -36,6 +38,7 @@ class _Session:
     renewals: int = 0
     ended: bool = False
     draining: bool = False
+    said: Said = NOTHING_SAID
 
 
 class MemoryDatabase:
@@ -214,7 +217,7 @@ class MemoryLink:
 
         return self.transaction(whole)
 
-    def renew(self, run: str) -> Look:
+    def renew(self, run: str, said: Said = NOTHING_SAID) -> Look:
         """Renew and look (Link.renew)."""
 
         def whole(connection: MemoryConnection) -> Look:
@@ -223,7 +226,7 @@ class MemoryLink:
             renewals = None
             if mine is not None and not mine.ended:
                 renewals = mine.renewals + 1
-                sessions[run] = replace(mine, renewals=renewals, backend=self._backend)
+                sessions[run] = replace(mine, renewals=renewals, backend=self._backend, said=said)
             peers = tuple(
                 Peer(
                     name,
@@ -234,6 +237,8 @@ class MemoryLink:
                     self.database.there(peer.backend),
                     connection.table("identity")[peer.node],
                     peer.kafka,
+                    peer.said.came,
+                    peer.said.made_way_for,
                 )
                 for name, peer in sessions.items()
                 if name != run and not peer.ended

@@ -6,6 +6,7 @@ and `runtime.cluster` only; everybody else reads. Columns with times are for peo
 
 import uuid
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.fields.json import KeyTextTransform
@@ -95,6 +96,21 @@ class NodeSession(models.Model):
         blank=True,
         help_text="What it runs; empty: a version that does not say.",
     )
+    came = ArrayField(
+        models.IntegerField(),
+        default=list,
+        db_default=[],
+        blank=True,
+        help_text="Brokers that came here of late, though another node is the controller.",
+    )
+    made_way_for = models.CharField(
+        max_length=32,
+        default="",
+        db_default="",
+        blank=True,
+        help_text="The run that it left the controller to, as brokers reach that one; empty: none.",
+    )
+    made_way_at = models.DateTimeField(null=True, help_text="When it did.")
 
     class Meta:
         db_table = "node_session"

@@ -316,6 +316,7 @@ class LiveNode:
     """A node whose run has not ended: its name, its number, and where it is reached.
 
     `address` is its websocket's, `kafka` the host:port of its Kafka listener; empty: it has none.
+    `made_way_for`: the run that it left the controller to, as brokers reach that one; empty: none.
     """
 
     run: str
@@ -324,6 +325,7 @@ class LiveNode:
     draining: bool = False
     node_id: int = 0
     kafka: str = ""
+    made_way_for: str = ""
 
 
 class NodeContext(Protocol):

@@ -17,9 +17,21 @@ from psycopg.pq import TransactionStatus
 from kafkaserver.version import own_version
 from runtime import cluster, journal, nodes, seen, succession
 from runtime.arrays import array_of_numbers, array_of_texts
-from runtime.database import Backend, Fenced, Held, JournalRow, LeaseRow, Look, Peer, Written
+from runtime.database import (
+    NOTHING_SAID,
+    Backend,
+    Fenced,
+    Held,
+    JournalRow,
+    LeaseRow,
+    Look,
+    Peer,
+    Said,
+    Written,
+)
 from runtime.failpoints import passing
 from runtime.ports import ConnectionLost, VersionConflict
+from runtime.session_statements import BEGIN_LINK, BEGIN_RUN, RENEW
 from runtime.work_table import Offered, PostgresWork
 
 Result = TypeVar("Result")
@@ -53,25 +65,6 @@ _TRY_AGAIN = (
     errors.QueryCanceled,
 )
 
-_RENEW = """
-WITH mine AS (
-    UPDATE node_session
-    SET renewals = renewals + 1, renewed_at = now(), pid = pg_backend_pid(),
-        backend_start = (SELECT backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid())
-    WHERE run = %(run)s AND NOT ended AND to_regclass('lease') = %(table)s::oid
-    RETURNING renewals)
-SELECT (SELECT renewals FROM mine),
-       (SELECT json_agg(json_build_array(
-            s.run, s.node, coalesce(s.addresses ->> 'websocket', ''), s.draining, s.renewals,
-            EXISTS (SELECT FROM pg_stat_activity a
-                    WHERE a.pid = s.pid AND a.backend_start = s.backend_start),
-            coalesce(i.node_id, 0), coalesce(s.addresses ->> 'kafka', '')))
-        FROM node_session s LEFT JOIN node_identity i ON i.name = s.node
-        WHERE NOT s.ended AND s.run <> %(run)s),
-       (SELECT json_agg(json_build_array(
-            l.name, l.run, l.epoch, l.run IS NULL OR s.run IS NULL OR s.ended) ORDER BY l.name)
-        FROM lease l LEFT JOIN node_session s ON s.run = l.run)
-"""
 _FENCE = "SELECT 1 FROM lease WHERE name = %s AND epoch = %s AND tableoid = %s::oid FOR SHARE"
 """In the table of before: rows of then, of a dump that was read in beneath us, may hold the same epoch."""
 _FENCED = """
@@ -88,22 +81,6 @@ _FENCE_ONLY = "SELECT held FROM fence"
 _CHANGED = "SELECT (SELECT count(*) FROM written), held FROM fence"
 _RETURNED = "SELECT written.*, held FROM fence LEFT JOIN written ON true"
 """The fence stands before what was written: it is looked at where nothing was."""
-_BEGIN_RUN = """
-INSERT INTO node_session (run, node, pid, backend_start, renewals, ended, draining, addresses, version,
-    started_at)
-SELECT %s, %s, pid, backend_start, 0, false, false, %s::jsonb, %s, clock_timestamp()
-FROM pg_stat_activity WHERE pid = pg_backend_pid()
-"""
-_BEGIN_LINK = """
-SELECT pid, backend_start,
-       to_regclass('lease')::oid,
-       set_config('synchronous_commit', CASE told WHEN 'off' THEN 'on' ELSE told END, false)
-FROM pg_stat_activity, current_setting('synchronous_commit') AS told WHERE pid = pg_backend_pid()
-"""
-"""Whose COMMIT returns before it is on disk acknowledges what a crash of the server takes back, and epochs go
-back with it; where it is asked to wait for standbys as well, or not to, that is left as it is. Set also where
-it is as it should be: what the session has not set itself, a reload of the server's files changes under it.
-"""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -316,13 +293,18 @@ def _fenced(statement: LiteralString, result: LiteralString) -> LiteralString:
     return _FENCED.format(statement=statement, result=result)
 
 
+def _peer(*told: Any) -> Peer:
+    *others, came, made_way_for = told
+    return Peer(*others, came=frozenset(came), made_way_for=made_way_for)
+
+
 class PostgresLink:
     """One connection to PostgreSQL (Link)."""
 
     def __init__(self, connection: LaneConnection) -> None:
         self.connection = connection
         with told(connection):
-            row = connection.execute(_BEGIN_LINK).fetchone()
+            row = connection.execute(BEGIN_LINK).fetchone()
         assert row is not None
         self._backend = Backend(*row[:2])
         connection.lease_table = row[2]
@@ -443,19 +425,20 @@ class PostgresLink:
             except nodes.NoNumberLeft as error:
                 raise cluster.WrongDatabase(str(error)) from error
             told_of_it = (run, node, _encode(addresses).decode(), own_version())
-            self.connection.execute(_BEGIN_RUN, told_of_it)
+            self.connection.execute(BEGIN_RUN, told_of_it)
         return node_id
 
-    def renew(self, run: str) -> Look:
+    def renew(self, run: str, said: Said = NOTHING_SAID) -> Look:
         """Renew and look, in one statement (Link.renew)."""
+        values = {"run": run, "table": self.connection.lease_table, "made_way_for": said.made_way_for}
+        values["came"] = array_of_numbers(sorted(said.came))
         with told(self.connection):
-            values = {"run": run, "table": self.connection.lease_table}
-            row = self.connection.execute(_RENEW, values).fetchone()
+            row = self.connection.execute(RENEW, values).fetchone()
         assert row is not None
         renewals, peers, leases = row
         return Look(
             renewals,
-            tuple(Peer(*peer) for peer in peers or ()),
+            tuple(_peer(*told) for told in peers or ()),
             tuple(LeaseRow(*lease) for lease in leases or ()),
         )
 

@@ -4,10 +4,13 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from runtime.database import LeaseRow
-from runtime.ports import LiveNode
+from runtime.ports import CONTROLLER_LANE, LiveNode
 
 WAIT_FOR_BEST_MS = 2_000
 """A free lease is left to the node that should have it for so long; then anybody takes it."""
+
+MADE_WAY_REST_MS = 10_000
+"""Who made way for another node takes the controller again only when nobody else came for it for so long."""
 
 QUIET_MS = 30_000
 """A lease with open sockets moves only after so long without anything happening."""
@@ -24,7 +27,16 @@ def weight(node: str, lease: str) -> int:
 def best(nodes: Iterable[LiveNode], lease: str) -> LiveNode | None:
     """The live node that should hold this lease; draining ones should hold none."""
     candidates = [node for node in nodes if not node.draining]
+    if lease == CONTROLLER_LANE:
+        candidates = _reached(candidates)
     return max(candidates, key=lambda node: (weight(node.node, lease), node.run), default=None)
+
+
+def _reached(nodes: list[LiveNode]) -> list[LiveNode]:
+    """Those that others made way for, as brokers reach them; else who made way for nobody; else all."""
+    able = [node for node in nodes if not node.made_way_for]
+    named = {node.made_way_for for node in nodes}
+    return [node for node in able if node.run in named] or able or nodes
 
 
 def to_take(
@@ -39,6 +51,7 @@ def to_take(
     It takes at once what it should hold, and after 2 s what nobody else came for.
     """
     holding = set(held)
+    rests = any(node.run == mine and node.made_way_for for node in nodes)
     wanted: list[LeaseRow] = []
     for lease in leases:
         if lease.name in holding:
@@ -47,7 +60,8 @@ def to_take(
             wanted.append(lease)
         elif lease.free:
             chosen = best(nodes, lease.name)
-            if chosen is None or chosen.run == mine or free_for_ms.get(lease.name, 0) >= WAIT_FOR_BEST_MS:
+            wait_ms = MADE_WAY_REST_MS if rests and lease.name == CONTROLLER_LANE else WAIT_FOR_BEST_MS
+            if chosen is None or chosen.run == mine or free_for_ms.get(lease.name, 0) >= wait_ms:
                 wanted.append(lease)
     return wanted
 

@@ -1,5 +1,6 @@
 """Sessions end once, leases are taken from the epoch that was seen, looks show who is there."""
 
+from runtime.database import Said
 from tests.conformance.databases import Breakable
 
 ANN, BEN = "aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb"
@@ -62,6 +63,24 @@ def test_a_look_shows_that_a_terminated_session_is_gone(breakable: Breakable, un
     ben.begin_run(BEN, "node-2", "ws://two")
     ben.terminate(ann.backend)
     until_sync(lambda: not ben.renew(BEN).peers[0].there)
+    ann.close()
+    ben.close()
+
+
+def test_what_is_said_with_a_renewal_is_seen_until_another_says_otherwise(breakable: Breakable) -> None:
+    ann, ben = breakable.database.connect(ANN, "session"), breakable.database.connect(BEN, "session")
+    ann.begin_run(ANN, "node-1", "ws://one")
+    ben.begin_run(BEN, "node-2", "ws://two")
+
+    def seen() -> tuple[frozenset[int], str]:
+        [peer] = ben.renew(BEN).peers
+        return peer.came, peer.made_way_for
+
+    assert seen() == (frozenset(), "")
+    ann.renew(ANN, Said(frozenset({3, 1}), BEN))
+    assert seen() == (frozenset({1, 3}), BEN)
+    ann.renew(ANN)
+    assert seen() == (frozenset(), "")
     ann.close()
     ben.close()
 

@@ -24,6 +24,7 @@ ALTER TABLE broker_condition DROP COLUMN version;
 DELETE FROM django_migrations WHERE app = 'controller' AND name >= '0016_partitions_that_are_unproven'
 """
 WITHOUT_AN_INDEX = """
+ALTER TABLE node_session DROP COLUMN came, DROP COLUMN made_way_for, DROP COLUMN made_way_at;
 DROP INDEX work_item_controller_requests, work_item_taken;
 ALTER TABLE work_item DROP COLUMN wanted_until;
 DELETE FROM django_migrations WHERE app = 'runtime' AND name >= '0012_requests_newest_first'

@@ -27,7 +27,8 @@ def found() -> dict[str, findings.Finding]:
     """The findings of the cluster by kind."""
     rows = queries.brokers()
     health = queries.health(queries.live_ids(row.broker for row in rows))
-    return {one.kind: one for one in findings.find(rows, health, leases.orphans(), leases.work())}
+    told = findings.find(rows, health, leases.orphans(), leases.work())
+    return {one.kind: one for one in told + findings.of_making_way(leases.made_way())}
 
 
 def test_partitions_are_under_min_isr_since_the_broker_was_lost_not_since_their_row_changed() -> None:
@@ -94,6 +95,23 @@ def test_lanes_have_no_owner_since_their_last_owner_was_heard(client: Client) ->
     assert "They were last held by node-1." in words("lanes_without_owner")
     NodeSession.objects.update(renewed_at=timezone.now())
     assert found() == {}
+
+
+def test_a_node_that_made_way_is_named_with_whom_brokers_reached(viewer: Client) -> None:
+    cast.add_cluster()
+    since = cast.ago(minutes=4)
+    told = {"made_way_for": "run-2", "made_way_at": since}
+    NodeSession.objects.update(**told)
+    assert "the last time" not in words("node_apart") and "node-1" in words("node_apart")
+    NodeSession.objects.create(run="run-2", node="node-2", pid=2, backend_start=since)
+    finding = found()["node_apart"]
+    assert (finding.facts["names"], finding.since) == (["node-1"], since)
+    assert "the last time to node-2" in words("node_apart")
+    assert "the last time to node-2" in text(viewer, "/")
+    NodeSession.objects.filter(run="run-1").update(made_way_at=cast.ago(hours=13))
+    assert found() == {}
+    NodeSession.objects.filter(run="run-1").update(**told, ended=True)
+    assert "node_apart" not in found(), "it was started anew, or is gone"
 
 
 def moments(page: str) -> list[datetime]:

@@ -85,13 +85,27 @@ def node_falls_silent() -> None:
     NodeSession.objects.update(renewed_at=cast.ago(minutes=1))
 
 
+def node_makes_way() -> None:
+    NodeSession.objects.update(made_way_for="run-2")
+
+
 def broker_is_fenced() -> None:
     Broker.objects.update(fenced=True, metadata_version=99_001)
 
 
 @pytest.mark.parametrize(
     "change",
-    [turn, commit, controller_turn, progress, lease, node_ends, node_falls_silent, broker_is_fenced],
+    [
+        turn,
+        commit,
+        controller_turn,
+        progress,
+        lease,
+        node_ends,
+        node_falls_silent,
+        node_makes_way,
+        broker_is_fenced,
+    ],
 )
 def test_a_change_of_what_the_page_of_a_group_shows_is_seen(change: Callable[[], None]) -> None:
     cast.one_night(groups=1)

@@ -31,6 +31,8 @@ class Asked:
     async def controller_address(self) -> str:
         return ""
 
+    def came(self, broker_id: int) -> None: ...
+
     def link_opened(self, link: BrokerLink, hello: BrokerHello) -> None:
         self.opened.append(link.broker_id)
 

@@ -18,6 +18,12 @@ class Closed:
 
     knows_secrets, accepts_links, admits_all = True, False, False
 
+    def __init__(self) -> None:
+        self.came_to_us: list[int] = []
+
+    def came(self, broker_id: int) -> None:
+        self.came_to_us.append(broker_id)
+
     async def admits(self, broker_id: int, secret: str) -> bool:
         return self.admits_all
 
@@ -31,7 +37,7 @@ class Elsewhere(Closed):
     admits_all = True
 
 
-async def refused(authorization: bytes, by: type[Closed] = Closed) -> list[str]:
+async def refused(authorization: bytes, by: Closed | None = None) -> list[str]:
     said: list[str] = []
     heard = [{"type": "websocket.connect"}, {"type": "websocket.receive", "text": HELLO}]
 
@@ -42,7 +48,7 @@ async def refused(authorization: bytes, by: type[Closed] = Closed) -> list[str]:
         said.append(message["type"])
 
     headers = [(b"authorization", authorization)]
-    await BrokerDoor(by())({"headers": headers, "client": ("127.0.0.1", 1)}, receive, send)  # type: ignore[arg-type]
+    await BrokerDoor(by or Closed())({"headers": headers, "client": ("127.0.0.1", 1)}, receive, send)  # type: ignore[arg-type]
     return said
 
 
@@ -62,8 +68,16 @@ async def test_who_asks_a_node_that_is_not_the_controller_is_told_of_once(
     monkeypatch.setattr(BrokerDoor, "_elsewhere", Refusals(ELSEWHERE, logging.INFO))
     with structlog.testing.capture_logs() as logged:
         for _ in range(5):
-            assert (await refused(b"Bearer 1:right", Elsewhere))[-1] == "websocket.close"
+            assert (await refused(b"Bearer 1:right", Elsewhere()))[-1] == "websocket.close"
     assert [(one["log_level"], one["broker"], one["reason"]) for one in logged] == [("info", 1, ELSEWHERE)]
+
+
+async def test_only_who_shows_its_secret_counts_as_come() -> None:
+    closed, elsewhere = Closed(), Elsewhere()
+    await refused(b"Bearer 1:wrong", closed)
+    await refused(b"Bearer 2:of-another", elsewhere)
+    await refused(b"Bearer 1:right", elsewhere)
+    assert (closed.came_to_us, elsewhere.came_to_us) == ([], [1])
 
 
 async def test_the_next_line_says_how_many_there_were(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,29 @@
+"""This room keeps which brokers came to this node of late, and whom it hears (leases.md section 10)."""
+
+from collections.abc import Iterable
+
+from muster.kernel.instants import Instant, elapsed_ms
+from runtime.making_way import CAME_MS, HEARD_MS, Heard
+
+
+class BrokersHeard:
+    """Brokers by number, of those that showed their secret."""
+
+    def __init__(self) -> None:
+        self._came: dict[int, Instant] = {}
+        self._heard: dict[int, Instant] = {}
+
+    def came(self, broker_id: int, now: Instant) -> None:
+        """It looked for the controller here, and was told to look elsewhere."""
+        self._came[broker_id] = now
+
+    def heard(self, broker_id: int, now: Instant) -> None:
+        """It said something to the controller, which this node is."""
+        self._heard[broker_id] = now
+
+    def of(self, links: Iterable[int], now: Instant) -> Heard:
+        """What a renewal says and a look goes by; `links`: of whom a link is open."""
+        self._came = {one: at for one, at in self._came.items() if elapsed_ms(at, now) < CAME_MS}
+        self._heard = {one: at for one, at in self._heard.items() if elapsed_ms(at, now) < HEARD_MS}
+        linked = frozenset(links) | self._heard.keys()
+        return Heard(frozenset(self._came), linked, linked - self._heard.keys())

@@ -1,0 +1,45 @@
+"""A node knows which brokers came to it of late, and the controller which of them it hears."""
+
+from controller.heard import BrokersHeard
+from muster.kernel.instants import Instant
+from muster.messages.link.from_broker import BrokerPing
+from runtime.making_way import CAME_MS, HEARD_MS, Heard
+from tests.unit.controller_service.stage import HereAndNow, linked
+
+
+def test_who_came_is_told_for_some_seconds() -> None:
+    node = BrokersHeard()
+    node.came(1, Instant(0))
+    node.came(2, Instant(1))
+    assert node.of((), Instant(CAME_MS - 1)).came == {1, 2}
+    assert node.of((), Instant(CAME_MS)).came == {2}
+
+
+def test_who_comes_without_a_link_is_heard_for_some_seconds() -> None:
+    node = BrokersHeard()
+    node.heard(1, Instant(0))
+    assert node.of((), Instant(HEARD_MS - 1)) == Heard(linked=frozenset({1}))
+    assert node.of((), Instant(HEARD_MS)) == Heard()
+
+
+async def test_whose_link_is_open_and_says_nothing_is_silent_until_it_speaks() -> None:
+    here = HereAndNow()
+    service, links, _ = await linked(here)
+    both = frozenset({1, 2})
+    assert service.heard() == Heard(linked=both)
+    here.time = Instant(here.time + HEARD_MS)
+    assert service.heard() == Heard(linked=both, silent=both)
+    service.link_heard(links[2], BrokerPing(number=1, metadata_version=5))
+    assert service.heard() == Heard(linked=both, silent=frozenset({1}))
+    here.frozen = True
+    service.link_heard(links[1], BrokerPing(number=1, metadata_version=5))
+    assert service.heard() == Heard(linked=both)
+    here.time = Instant(here.time + HEARD_MS)
+    service.link_closed(links[1])
+    assert service.heard() == Heard(linked=frozenset({2}), silent=frozenset({2}))
+
+
+async def test_who_came_elsewhere_first_is_told_of_as_well() -> None:
+    service, _, _ = await linked(HereAndNow())
+    service.came(3)
+    assert service.heard().came == {3}
