@@ -4,6 +4,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, LiteralString, TypeVar
 from uuid import UUID
@@ -295,7 +296,7 @@ def _fenced(statement: LiteralString, result: LiteralString) -> LiteralString:
 
 def _peer(*told: Any) -> Peer:
     *others, came, made_way_for = told
-    return Peer(*others, came=frozenset(came), made_way_for=made_way_for)
+    return replace(Peer(*others), came=frozenset(came), made_way_for=made_way_for)
 
 
 class PostgresLink:
