@@ -103,6 +103,8 @@ class ControllerService:
         self._accepts = False
         self._enrolment = Enrolment()
         self._enrolment_at = Instant(-ENROLMENT_INTERVAL_MS)
+        self._enrolment_is_of: Instant | None = None
+        """When the read began that brought it."""
         self._reading_enrolment = 0
         self._revoked = 0
         """How many brokers were unregistered here."""
@@ -165,9 +167,7 @@ class ControllerService:
             self._start(self._note_conditions())
         if self._arrivals.is_due(now, PROGRESS_INTERVAL_MS):
             self._start(self._note_arrivals())
-        if not self._reading_enrolment and elapsed_ms(self._enrolment_at, now) >= ENROLMENT_INTERVAL_MS:
-            self._enrolment_at = now
-            self._start(self._load_enrolment())
+        self._read_enrolment_again(now)
 
     def woken(self, name: str, key: str) -> None:
         if not self._accepts:
@@ -196,6 +196,7 @@ class ControllerService:
     async def admits(self, broker_id: int, secret: str) -> bool:
         """True if this is the secret of an enrolled broker; a fresh enrolment is seen within 0.5 s."""
         if self._enrolment.admits(broker_id, secret):
+            self._read_enrolment_again(self._node.now())
             return True
         # While the database stands still, strangers would leave two reads a second with it.
         if (
@@ -211,7 +212,12 @@ class ControllerService:
         return self._node.owner_address(CONTROLLER_LANE) or ""
 
     def came(self, broker_id: int) -> None:
-        self._heard.came(broker_id, self._node.now())
+        """It counts by a secret that was read of late: nobody tells others than the controller that one was
+        taken back, and who was taken out of the cluster must not move the controller.
+        """
+        now, read_at = self._node.now(), self._enrolment_is_of
+        if read_at is not None and elapsed_ms(read_at, now) < ENROLMENT_INTERVAL_MS:
+            self._heard.came(broker_id, now)
 
     def heard(self) -> Heard:
         """Which brokers come to this node, and which the controller hears that it may be."""
@@ -356,15 +362,20 @@ class ControllerService:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a duty of the controller failed", exc_info=error)
 
+    def _read_enrolment_again(self, now: Instant) -> None:
+        if not self._reading_enrolment and elapsed_ms(self._enrolment_at, now) >= ENROLMENT_INTERVAL_MS:
+            self._enrolment_at = now
+            self._start(self._load_enrolment())
+
     async def _load_enrolment(self) -> None:
         self._reading_enrolment += 1
         try:
             revoked = -1
             while revoked != self._revoked:
                 # What was read while a broker was unregistered may still hold its secret.
-                revoked = self._revoked
+                revoked, began_at = self._revoked, self._node.now()
                 enrolment = await self._node.query(Enrolment.load)
-            self._enrolment = enrolment
+            self._enrolment, self._enrolment_is_of = enrolment, began_at
         except ConnectionLost:
             log.warning("secrets of brokers not read again: no database")
         finally:

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from controller.configuration import ServiceSettings
 from controller.enrolment import Enrolment, hash_of
+from controller.service import ENROLMENT_INTERVAL_MS, ControllerService
 from tests.unit.controller_service.stage import HereAndNow, linked
 
 SECRET = "a-secret"
@@ -61,3 +63,37 @@ async def test_while_the_database_stands_still_strangers_leave_one_read_with_it(
     assert await service.admits(3, SECRET)
     for link in links.values():
         link.hang_up("the end")
+
+
+async def test_who_shows_a_secret_that_was_taken_back_has_not_come() -> None:
+    """Nobody tells a node that is not the controller, and who comes to it decides who is (leases.md)."""
+    here = SlowRead()
+    here.may_end.set()
+    service = ControllerService(here, ServiceSettings(), here.find_unread)  # type: ignore[arg-type]
+    assert await service.admits(3, SECRET)
+    service.came(3)
+    assert service.heard().came == {3}
+    here.secrets.clear()
+    here.time = type(here.time)(here.time + ENROLMENT_INTERVAL_MS)
+    assert await service.admits(3, SECRET)
+    service.came(3)
+    assert service.heard().came == set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not await service.admits(3, SECRET)
+
+
+async def test_who_is_enrolled_still_has_come_again() -> None:
+    here = SlowRead()
+    here.may_end.set()
+    service = ControllerService(here, ServiceSettings(), here.find_unread)  # type: ignore[arg-type]
+    assert await service.admits(3, SECRET)
+    for _ in range(3):
+        here.time = type(here.time)(here.time + ENROLMENT_INTERVAL_MS)
+        reads = here.reads
+        assert await service.admits(3, SECRET) and await service.admits(3, SECRET)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert here.reads == reads + 1
+        service.came(3)
+        assert service.heard().came == {3}

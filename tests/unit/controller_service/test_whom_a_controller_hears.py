@@ -37,9 +37,3 @@ async def test_whose_link_is_open_and_says_nothing_is_silent_until_it_speaks() -
     here.time = Instant(here.time + HEARD_MS)
     service.link_closed(links[1])
     assert service.heard() == Heard(linked=frozenset({2}), silent=frozenset({2}))
-
-
-async def test_who_came_elsewhere_first_is_told_of_as_well() -> None:
-    service, _, _ = await linked(HereAndNow())
-    service.came(3)
-    assert service.heard().came == {3}
