@@ -224,7 +224,7 @@ class ControllerService:
         return self._heard.of((link.broker_id for link in self.cluster.links), self._node.now())
 
     def link_opened(self, link: BrokerLink, hello: BrokerHello) -> None:
-        self._heard.heard(link.broker_id, self._node.now())
+        self._heard.opened(link.broker_id, self._node.now())
         self.cluster.links[link] = LinkPace()
         self._tell(told.Hello(link, hello))
         self._start(self._presence.meet(link.broker_id, hello.endpoints.get(REPLICATION_LISTENER, "")))

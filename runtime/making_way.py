@@ -14,6 +14,11 @@ CAME_MS: Final = 5_000
 HEARD_MS: Final = 3_000
 """A broker that has said nothing here for so long, and came to another node, is that node's."""
 
+OPENED_MS: Final = CAME_MS + LONGEST_GAP_MS
+"""A broker that has opened a link is heard for so long, though its hello may wait for its turn, or it pings
+seldom: that it came to another node is told from before.
+"""
+
 SETTLE_MS: Final = 10_000
 """So long a controller is looked for by everybody before it makes way, and again after looks had a gap."""
 
@@ -28,7 +33,7 @@ class Heard(NamedTuple):
     """Brokers that proved who they are to one node, by number.
 
     `came`: of late, to be told that the controller is elsewhere. `linked`: they have a link here, or said
-    something within HEARD_MS; `silent` are those of them that did not.
+    something within HEARD_MS, or hello within OPENED_MS; `silent` are those of them that did not.
     """
 
     came: frozenset[int] = frozenset()

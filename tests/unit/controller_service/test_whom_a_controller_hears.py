@@ -1,9 +1,12 @@
 """A node knows which brokers came to it of late, and the controller which of them it hears."""
 
+import pytest
+
 from controller.heard import BrokersHeard
 from muster.kernel.instants import Instant
 from muster.messages.link.from_broker import BrokerPing
-from runtime.making_way import CAME_MS, HEARD_MS, Heard
+from runtime.judging import LONGEST_GAP_MS
+from runtime.making_way import CAME_MS, HEARD_MS, OPENED_MS, Heard
 from tests.unit.controller_service.stage import HereAndNow, linked
 
 
@@ -27,7 +30,7 @@ async def test_whose_link_is_open_and_says_nothing_is_silent_until_it_speaks() -
     service, links, _ = await linked(here)
     both = frozenset({1, 2})
     assert service.heard() == Heard(linked=both)
-    here.time = Instant(here.time + HEARD_MS)
+    here.time = Instant(here.time + OPENED_MS)
     assert service.heard() == Heard(linked=both, silent=both)
     service.link_heard(links[2], BrokerPing(number=1, metadata_version=5))
     assert service.heard() == Heard(linked=both, silent=frozenset({1}))
@@ -37,3 +40,20 @@ async def test_whose_link_is_open_and_says_nothing_is_silent_until_it_speaks() -
     here.time = Instant(here.time + HEARD_MS)
     service.link_closed(links[1])
     assert service.heard() == Heard(linked=frozenset({2}), silent=frozenset({2}))
+
+
+@pytest.mark.parametrize("links", [[1], []], ids=["whose hello waits for its turn", "who ended at once"])
+@pytest.mark.parametrize("pings", [(), (0,), (2_000,)])
+def test_who_opens_a_link_is_heard_for_as_long_as_its_way_here_is_told(
+    links: list[int], pings: tuple[int, ...]
+) -> None:
+    """It came to a peer before, and what a peer tells is as old as two of its renewals may lie apart."""
+    peer, controller = BrokersHeard(), BrokersHeard()
+    peer.came(1, Instant(0))
+    controller.opened(1, Instant(0))
+    for at_ms in pings:
+        controller.heard(1, Instant(at_ms))
+    for now in range(0, CAME_MS + LONGEST_GAP_MS, 100):
+        is_told = 1 in peer.of((), Instant(max(0, now - LONGEST_GAP_MS))).came
+        heard = controller.of(links, Instant(now))
+        assert is_told <= (1 in heard.linked - heard.silent), now
