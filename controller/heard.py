@@ -25,9 +25,10 @@ class BrokersHeard:
         """It said something else."""
         self._heard_until[broker_id] = max(after(now, HEARD_MS), self._heard_until.get(broker_id, now))
 
-    def of(self, links: Iterable[int], now: Instant) -> Heard:
+    def of(self, links: Iterable[int], now: Instant, registered: Iterable[int] = ()) -> Heard:
         """What a renewal says and a look goes by; `links`: of whom a link is open."""
         self._came = {one: at for one, at in self._came.items() if elapsed_ms(at, now) < CAME_MS}
         self._heard_until = {one: until for one, until in self._heard_until.items() if now < until}
         linked = frozenset(links) | self._heard_until.keys()
-        return Heard(frozenset(self._came), linked, linked - self._heard_until.keys())
+        silent = linked - self._heard_until.keys()
+        return Heard(frozenset(self._came), linked, silent, frozenset(registered))

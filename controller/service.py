@@ -221,7 +221,8 @@ class ControllerService:
 
     def heard(self) -> Heard:
         """Which brokers come to this node, and which the controller hears that it may be."""
-        return self._heard.of((link.broker_id for link in self.cluster.links), self._node.now())
+        linked = (link.broker_id for link in self.cluster.links)
+        return self._heard.of(linked, self._node.now(), self.cluster.registered)
 
     def link_opened(self, link: BrokerLink, hello: BrokerHello) -> None:
         self._heard.opened(link.broker_id, self._node.now())

@@ -4,7 +4,7 @@ The rules are `controller.core`'s; the lane writes (design chapters 4.1, 4.2). E
 node's loop and returns at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -107,6 +107,11 @@ class Cluster:
         if self.memory is None or self._state is None or self.memory.broker_of(link) is None:
             return None
         return self._state.rows.brokers.get(link.broker_id)
+
+    @property
+    def registered(self) -> Iterable[int]:
+        """The brokers of the cluster, as last read."""
+        return self._state.rows.brokers if self._state is not None else ()
 
     def version_of_topic(self, name: str) -> int | None:
         """The version of this topic's row; None: it is not known, or there is no such topic."""

@@ -34,14 +34,17 @@ class Heard(NamedTuple):
 
     `came`: of late, to be told that the controller is elsewhere. `linked`: they have a link here, or said
     something within HEARD_MS, or hello within OPENED_MS; `silent` are those of them that did not.
+    `registered`: of the cluster, as the controller knows them; others hold no partition.
     """
 
     came: frozenset[int] = frozenset()
     linked: frozenset[int] = frozenset()
     silent: frozenset[int] = frozenset()
+    registered: frozenset[int] = frozenset()
 
 
 NOBODY: Final = Heard()
+NO_GAIN: Final = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class MakingWay:
 
     def _consider(self, peers: Sequence[Peer], heard: Heard, sent_at: Instant) -> None:
         """Note since when each peer hears more."""
-        more = [peer for peer in peers if gain(peer, peers, heard) > 0]
+        more = [peer for peer in peers if gain(peer, peers, heard) > NO_GAIN]
         self._cases = {peer.run: self._cases.get(peer.run) or _Case(sent_at, peer.renewals) for peer in more}
 
     def _chosen(self, peers: Sequence[Peer], heard: Heard, sent_at: Instant) -> Peer | None:
@@ -109,14 +112,17 @@ class MakingWay:
         return max(ripe, key=lambda peer: (gain(peer, peers, heard), peer.node, peer.run), default=None)
 
 
-def gain(peer: Peer, peers: Sequence[Peer], heard: Heard) -> int:
-    """How many brokers more come to this peer than are heard here; of one that cannot take it, 0.
+def gain(peer: Peer, peers: Sequence[Peer], heard: Heard) -> tuple[int, int]:
+    """How many registered brokers more come to this peer than are heard here, and then how many of all; of
+    one that cannot take it, none.
 
     Each hand-over raises the number of brokers that the controller hears, for whoever reaches both nodes
     has a link to it and comes to no other: it ends, and never goes back as long as nothing changes.
     """
     if not peer.there or peer.draining:
-        return 0
+        return NO_GAIN
     elsewhere = frozenset().union(*(one.came for one in peers))
     here = heard.linked - (heard.silent & elsewhere)
-    return len(peer.came - here) - len(here)
+    there = peer.came - here
+    registered = heard.registered
+    return len(there & registered) - len(here & registered), len(there) - len(here)

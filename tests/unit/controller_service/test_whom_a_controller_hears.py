@@ -25,21 +25,26 @@ def test_who_comes_without_a_link_is_heard_for_some_seconds() -> None:
     assert node.of((), Instant(HEARD_MS)) == Heard()
 
 
+def heard(linked: frozenset[int], silent: frozenset[int] = frozenset()) -> Heard:
+    """Of a cluster in which brokers 1 and 2 are registered."""
+    return Heard(linked=linked, silent=silent, registered=frozenset({1, 2}))
+
+
 async def test_whose_link_is_open_and_says_nothing_is_silent_until_it_speaks() -> None:
     here = HereAndNow()
     service, links, _ = await linked(here)
     both = frozenset({1, 2})
-    assert service.heard() == Heard(linked=both)
+    assert service.heard() == heard(both)
     here.time = Instant(here.time + OPENED_MS)
-    assert service.heard() == Heard(linked=both, silent=both)
+    assert service.heard() == heard(both, both)
     service.link_heard(links[2], BrokerPing(number=1, metadata_version=5))
-    assert service.heard() == Heard(linked=both, silent=frozenset({1}))
+    assert service.heard() == heard(both, frozenset({1}))
     here.frozen = True
     service.link_heard(links[1], BrokerPing(number=1, metadata_version=5))
-    assert service.heard() == Heard(linked=both)
+    assert service.heard() == heard(both)
     here.time = Instant(here.time + HEARD_MS)
     service.link_closed(links[1])
-    assert service.heard() == Heard(linked=frozenset({2}), silent=frozenset({2}))
+    assert service.heard() == heard(frozenset({2}), frozenset({2}))
 
 
 @pytest.mark.parametrize("links", [[1], []], ids=["whose hello waits for its turn", "who ended at once"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from muster.kernel.instants import Instant
 from runtime.database import LeaseRow, Peer
 from runtime.judging import LONGEST_GAP_MS, LOOK_EVERY_MS
-from runtime.making_way import HOLD_MS, SETTLE_MS, Heard, MakingWay, gain
+from runtime.making_way import HOLD_MS, NO_GAIN, SETTLE_MS, Heard, MakingWay, gain
 from runtime.ports import CONTROLLER_LANE, LiveNode
 from runtime.sharing import MADE_WAY_REST_MS, QUIET_MS, WAIT_FOR_BEST_MS, best, to_give, to_take
 
@@ -88,6 +88,24 @@ def test_as_many_here_as_there_leave_all_as_it_is() -> None:
 
 def test_a_broker_that_is_heard_here_is_no_evidence_however_often_it_came_there() -> None:
     assert settled().look(heard(1, 2, 3), came=(1, 2, 3), looks=MANY_LOOKS) is None
+
+
+def test_newcomers_do_not_rob_a_controller_of_the_brokers_that_it_has() -> None:
+    """New machines reach the other node alone, and those that hold the partitions this one."""
+    here = heard(1, 2)._replace(registered=frozenset({1, 2, 3}))
+    assert settled().look(here, came=(4, 5, 6), looks=MANY_LOOKS) is None
+    assert settled().look(here, came=(3, 4, 5, 6), looks=MANY_LOOKS) is None
+    assert (
+        settled().look(heard(1, 4, 5)._replace(registered=frozenset({1, 2, 3})), (2, 3), MANY_LOOKS)
+        == "node-2"
+    )
+
+
+def test_newcomers_count_where_nobody_else_is_heard() -> None:
+    for registered in ((), (1, 2, 3)):
+        nobody = heard()._replace(registered=frozenset(registered))
+        assert settled().look(nobody, came=(4,), looks=MANY_LOOKS) == "node-2"
+        assert settled().look(heard(5)._replace(registered=frozenset(registered)), (4,), MANY_LOOKS) is None
 
 
 def test_a_link_that_says_nothing_counts_until_its_broker_comes_to_another() -> None:
@@ -203,11 +221,12 @@ NODES, BROKERS = range(3), range(5)
 reached = st.fixed_dictionaries({one: st.frozensets(st.sampled_from(BROKERS)) for one in NODES})
 
 
-@given(reached, st.sampled_from(NODES))
+@given(reached, st.sampled_from(NODES), st.frozensets(st.sampled_from(BROKERS)))
 def test_hand_overs_end_where_no_node_hears_more_than_the_controller(
-    hears: Mapping[int, frozenset[int]], controller: int
+    hears: Mapping[int, frozenset[int]], controller: int, registered: frozenset[int]
 ) -> None:
     """Whatever is broken between nodes and brokers: brokers with a link come to nobody else."""
+    worth = {one: (len(hears[one] & registered), len(hears[one])) for one in NODES}
     path = [controller]
     while True:
         linked = hears[path[-1]]
@@ -216,10 +235,11 @@ def test_hand_overs_end_where_no_node_hears_more_than_the_controller(
             for one in NODES
             if one != path[-1]
         ]
-        gains = {gain(peer, peers, Heard(linked=linked)): peer for peer in peers}
-        if max(gains) <= 0:
+        here = Heard(linked=linked, registered=registered)
+        gains = {gain(peer, peers, here): peer for peer in peers}
+        if max(gains) <= NO_GAIN:
             break
         path.append(int(gains[max(gains)].run.removeprefix("run-")))
-        assert len(hears[path[-1]]) > len(hears[path[-2]])
+        assert worth[path[-1]] > worth[path[-2]]
     assert len(set(path)) == len(path)
     assert hears[path[-1]] or not any(hears.values())
