@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("runtime", "0013_who_took_what_was_adopted")]
+    dependencies: ClassVar = [("runtime", "0014_until_when_an_answer_is_wanted")]
     operations: ClassVar = [
         migrations.AddField(
             "nodesession",
