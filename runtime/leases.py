@@ -432,14 +432,18 @@ class LeaseKeeper:
         free_for = {name: elapsed_ms(since, self._clock()) for name, since in self._free_since.items()}
         holdings.take(self._lanes, to_take(look.leases, self.run, busy, nodes, free_for))
         quiet_ms = holdings.quiet_ms(self._clock())
-        self._make_way(look, sent_at, holds=CONTROLLER_LANE in quiet_ms)
+        if self._make_way(look, sent_at, holds=CONTROLLER_LANE in quiet_ms):
+            # Its nodes are those of before; to the best of them it would go by what is half told.
+            quiet_ms.pop(CONTROLLER_LANE, None)
         if len(nodes) < 2:
             return
         for name, node in to_give(quiet_ms, self.run, nodes, holdings.giving):
             holdings.give_soon(name, node)
 
-    def _make_way(self, look: Look, sent_at: Instant, *, holds: bool) -> None:
-        """Leave the controller to a node that brokers come to, if they do not come here."""
+    def _make_way(self, look: Look, sent_at: Instant, *, holds: bool) -> bool:
+        """Leave the controller to a node that brokers come to, if they do not come here; whether it is, or
+        was, to be told to whom.
+        """
         heard, was_for = self._heard(), self._making_way.made_way_for
         to = self._making_way.look(self.run, look.peers, heard, sent_at, holds=holds)
         if self._making_way.made_way_for != was_for:
@@ -448,6 +452,7 @@ class LeaseKeeper:
             told = {"came_there": sorted(to.came), "linked_here": sorted(heard.linked - heard.silent)}
             log.warning("makes way as controller: brokers reach another node", to=to.node, **told)
             self._holdings.give_soon(CONTROLLER_LANE, to.as_node())
+        return bool(was_for or self._making_way.made_way_for)
 
     async def _end(self, look: Look, run: str, renewals: int, why: str) -> Look:
         """End a peer's run, unless it renewed meanwhile; the look as it is after that."""

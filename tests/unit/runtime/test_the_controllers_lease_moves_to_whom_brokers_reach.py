@@ -126,6 +126,25 @@ async def test_the_lease_goes_where_brokers_come_to_and_stays_there(stage: Stage
     await other.keeper.stop()
 
 
+async def test_while_it_makes_way_it_goes_to_nobody_else_though_all_is_quiet(stage: Stage) -> None:
+    """Whoever is to have it once made way for this node, and takes that back only when it is told."""
+    first = stage.controller
+    assert first is not None
+    chosen = Node(stage, 3)
+    stage.nodes.append(chosen)
+    chosen.keeper._making_way.made_way_for = first.keeper.run
+    await stage.pass_ms(SETTLE_MS)
+    for node in stage.nodes:
+        node.service.quiet = QUIET_MS
+    assert stage.controller is first
+    for node in stage.nodes:
+        node.heard = Heard() if node is first else Heard(came=BROKERS)
+    with capture_logs() as logged:
+        await stage.until(lambda: stage.controller not in (first, None))
+    assert stage.controller is chosen
+    assert [line["to"] for line in logged if line["event"] == "lease given away"] == ["node-3"]
+
+
 async def test_who_hears_its_brokers_stays_the_controller_whatever_others_tell(stage: Stage) -> None:
     first = stage.controller
     assert first is not None
