@@ -56,9 +56,26 @@ def test_one_port_is_that_of_all(port: str) -> None:
     assert preferred("a,b", "1,2", "elsewhere", 3) == ("a,b", "1,2")
 
 
-def preferred(hosts: str, ports: str, met_host: str, met_port: int) -> tuple[str, str]:
+def test_a_standby_that_was_met_is_not_asked_first() -> None:
+    """Without target_session_attrs web stayed there when the primary was back, and could write nothing."""
+    assert preferred("primary,standby", "1,2", "standby", 2, in_hot_standby="on") == (
+        "primary,standby",
+        "1,2",
+    )
+
+
+def test_servers_whose_addresses_are_named_keep_their_order() -> None:
+    """The name of one was checked against the certificate at the address of the other."""
+    assert preferred("a,b", "1,2", "b", 2, hostaddr="192.0.2.1,192.0.2.2") == ("a,b", "1,2")
+
+
+def preferred(
+    hosts: str, ports: str, met_host: str, met_port: int, in_hot_standby: str = "off", **options: str
+) -> tuple[str, str]:
     """Hosts and ports as they are tried next."""
-    place: dict[str, Any] = {"HOST": hosts, "PORT": ports, "OPTIONS": {}}
-    met = SimpleNamespace(info=SimpleNamespace(host=met_host, port=met_port))
+    place: dict[str, Any] = {"HOST": hosts, "PORT": ports, "OPTIONS": options}
+    says = {"in_hot_standby": in_hot_standby}
+    info = SimpleNamespace(host=met_host, port=met_port, parameter_status=says.get)
+    met = SimpleNamespace(info=info)
     servers.prefer(connection=SimpleNamespace(settings_dict=place, connection=met))  # type: ignore[arg-type]
     return place["OPTIONS"].get("host", place["HOST"]), place["OPTIONS"].get("port", place["PORT"])
