@@ -121,7 +121,7 @@ class Node:
             self.heart, self.keeper, self._desk, self._freshness, self._kafka, members, refusals
         )
         self._listener = Listener(
-            settings.DATABASE_DIRECT_URL, seen.as_node(name, "listener"), self._duties.woken
+            settings.DATABASE_DIRECT_URL, seen.as_node(name, "listener"), self._duties.woken, database.check
         )
         self._server = _Server(
             _server_settings(

@@ -130,11 +130,11 @@ class Postgres:
             raise
         try:
             try:
-                self._check(connection)
+                self.check(connection)
             except cluster.Promoted:
                 with cut_off_after(connection, succession.LIMIT_S), told(connection):
                     succession.succeed(connection, self._node)
-                self._check(connection)
+                self.check(connection)
             with cut_off_after(connection, CONNECT_LIMIT_S):
                 return PostgresLink(connection)
         except BaseException as error:
@@ -143,7 +143,8 @@ class Postgres:
                 raise
             raise ConnectionLost(f"the address leads to another database than before: {error}") from error
 
-    def _check(self, connection: LaneConnection) -> None:
+    def check(self, connection: LaneConnection) -> None:
+        """Raise WrongDatabase, or ConnectionLost, unless this reaches the cluster that was met before."""
         with cut_off_after(connection, CONNECT_LIMIT_S), told(connection):
             row = cluster.refuse_wrong_database(connection, connection.info.backend_pid, self._met)
         self._met = row.cluster_id

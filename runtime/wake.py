@@ -9,8 +9,9 @@ from typing import Any
 import psycopg
 import structlog
 
+from runtime.cluster import WrongDatabase
 from runtime.ports import EVERYTHING, Connection, ConnectionLost
-from runtime.postgres import open_connection
+from runtime.postgres import LaneConnection, open_connection
 
 CHANNEL = "muster"
 LONGEST_PAYLOAD_BYTES = 7_000
@@ -80,13 +81,21 @@ class Listener:
     """One LISTEN connection in a thread of its own; hears every wake-up of the cluster.
 
     `on_wake(name, key)` is called on the loop that ran `start`; with EVERYTHING after each connect, because
-    what was notified before it is lost.
+    what was notified before it is lost. `check` raises WrongDatabase or ConnectionLost where nobody notifies
+    us: whoever listened in another database would hear nothing for as long as that lives.
     """
 
-    def __init__(self, url: str, application_name: str, on_wake: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        url: str,
+        application_name: str,
+        on_wake: Callable[[str, str], None],
+        check: Callable[[LaneConnection], None] = lambda _: None,
+    ) -> None:
         self._url = url
         self._application_name = application_name
         self._on_wake = on_wake
+        self._check = check
         self._stopping = threading.Event()
         self._connection: psycopg.Connection[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -115,11 +124,12 @@ class Listener:
         while not self._stopping.is_set():
             try:
                 with contextlib.closing(open_connection(self._url, self._application_name)) as connection:
+                    self._check(connection)
                     connection.execute(f"LISTEN {CHANNEL}")
                     tries = 0
                     self._tell(EVERYTHING, "")
                     self._hear(connection)
-            except (psycopg.Error, ConnectionLost) as error:
+            except (psycopg.Error, ConnectionLost, WrongDatabase) as error:
                 if tries % TRIES_A_LINE == 0:
                     log.warning("listener lost its connection", error=str(error), tries=tries)
                 tries += 1

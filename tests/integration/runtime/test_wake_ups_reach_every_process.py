@@ -1,12 +1,15 @@
 """A notification reaches every listener; after a lost connection everything counts as woken."""
 
 import asyncio
+import uuid
 
 import psycopg
 
-from runtime import wake
+from runtime import cluster, wake
 from runtime.ports import EVERYTHING
+from runtime.postgres import LaneConnection, Postgres, open_connection
 from runtime.wake import Coalescer, Listener
+from tests.conformance.databases import LANES
 
 
 async def test_a_name_and_its_key_are_heard(fresh_database: str) -> None:
@@ -26,6 +29,38 @@ async def test_a_name_and_its_key_are_heard(fresh_database: str) -> None:
             )
             assert await heard.get() == (EVERYTHING, "")
         await listener.stop()
+
+
+async def test_nobody_goes_on_listening_in_the_database_of_another_cluster(fresh_database: str) -> None:
+    """A node whose address led there for a moment heard nothing of its own any more, and nobody saw it."""
+    heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    loop, refused = asyncio.get_running_loop(), asyncio.Event()
+    postgres, ours = Postgres(fresh_database, "node-1"), uuid.uuid4()
+
+    def check(connection: LaneConnection) -> None:
+        try:
+            postgres.check(connection)
+        except cluster.WrongDatabase:
+            loop.call_soon_threadsafe(refused.set)
+            raise
+
+    connection = open_connection(fresh_database, "muster-test")
+    cluster.initialise(connection, ours, LANES)
+    name = "muster:test:listener"
+    listener = Listener(fresh_database, name, lambda *words: heard.put_nowait(words), check)
+    listener.start()
+    async with asyncio.timeout(20):
+        assert await heard.get() == (EVERYTHING, "")
+        connection.execute("UPDATE cluster SET cluster_id = gen_random_uuid()")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", [name]
+        )
+        await refused.wait()
+        assert heard.empty()
+        connection.execute("UPDATE cluster SET cluster_id = %s", [ours])
+        assert await heard.get() == (EVERYTHING, "")
+    await listener.stop()
+    connection.close()
 
 
 async def test_many_wake_ups_of_one_name_become_few() -> None:
