@@ -31,6 +31,7 @@ def test_every_key_is_a_variable() -> None:
             "MUSTER_BROKER_HTTP_LISTEN": "127.0.0.1:9402",
             "MUSTER_REPLICA_LAG_TIME_MAX_MS": "1500",
             "MUSTER_KAFKA_CONNECTIONS_PER_ADDRESS": "7",
+            "MUSTER_CLUSTER_ID": "6F1C3A52-8B0E-4D6A-9C53-2E7F0B1D4A90",
             "MUSTER_NODES": "ws://127.0.0.1:9301/, wss://node.example:443",
         }
     )
@@ -39,6 +40,7 @@ def test_every_key_is_a_variable() -> None:
     assert settings.http_listen == Address("127.0.0.1", 9402)
     assert settings.replica_lag_time_max_ms == 1_500
     assert settings.client_limits.connections_of_one_address == 7
+    assert settings.cluster_id == "6f1c3a52-8b0e-4d6a-9c53-2e7f0b1d4a90"
     assert settings.nodes == ("ws://127.0.0.1:9301", "wss://node.example:443")
 
 
