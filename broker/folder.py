@@ -91,6 +91,9 @@ class DataFolder:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o750)
             self.partitions.mkdir(exist_ok=True, mode=0o750)
             self._lock = os.open(self.path / LOCK_FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o640)
+        except (FileExistsError, NotADirectoryError) as error:
+            told = "a file lies in its way; name another folder in MUSTER_BROKER_DATA, or move the file away."
+            raise FolderError(f"{self.path} cannot be used: {told}") from error
         except OSError as error:
             raise FolderError(f"{self.path} cannot be used: {error.strerror}.") from error
         try:

@@ -147,6 +147,13 @@ def test_two_processes_cannot_share_a_folder(tmp_path: Path) -> None:
             DataFolder(tmp_path, broker_id=1).open("boot-1")
 
 
+@pytest.mark.parametrize("below", ["", "data", "two/folders"])
+def test_a_file_in_the_place_of_the_folder_is_told_with_what_to_do(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FolderError, match="a file lies in its way; name another folder in MUSTER_"):
+        DataFolder(tmp_path / "file" / below, broker_id=1).open("boot-1")
+
+
 def test_another_brokers_folder_is_refused(tmp_path: Path) -> None:
     started(tmp_path, "boot-1")
     with pytest.raises(FolderError, match="logs of broker 1, not 2"):
