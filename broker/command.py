@@ -18,6 +18,7 @@ from broker.settings import BrokerSettings, from_environment, guard_of, reader, 
 from kafkaserver import open_files
 from kafkaserver.addresses import CannotListenError
 from kafkaserver.compiled import running
+from kafkaserver.ending import end_without_threads
 from kafkaserver.guard import Guard
 from kafkaserver.version import own_version
 from muster.kernel.environment import SettingError
@@ -47,6 +48,8 @@ def main() -> int:
             folder.open(boot_id())
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(_serve(settings, folder, guard))
+                # What is clean is marked by now; the lock goes with the process, not before its threads.
+                end_without_threads()
     except (FolderError, StorageFailed) as error:
         print(f"broker {settings.broker_id}: {error}", file=sys.stderr)
         return BAD_FOLDER

@@ -14,12 +14,12 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from kafkaserver.compiled import running
+from kafkaserver.ending import end_without_threads
 from kafkaserver.version import own_version
 from muster.kernel.environment import SettingError
 from runtime import metrics
 from runtime.cluster import ReadIn, WrongDatabase
 from runtime.collecting import calm_collector
-from runtime.ending import end_without_threads
 from runtime.ports import ConnectionLost
 from runtime.postgres import Postgres
 from runtime.schema import why_unknown

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from kafkaserver.addresses import CannotListenError, refuse_what_cannot_be_listened_on
-from runtime.ending import end_without_threads
+from kafkaserver.ending import end_without_threads
 from runtime.schema import why_not_to_begin
 
 

@@ -6,7 +6,7 @@ import sys
 WAITS_FOR_EVER = """
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from runtime.ending import end_without_threads
+from kafkaserver.ending import end_without_threads
 ThreadPoolExecutor(1).submit(threading.Event().wait)
 end_without_threads(0.1)
 """
@@ -20,6 +20,6 @@ def test_it_ends_in_order() -> None:
 
 
 def test_who_ends_by_itself_is_not_cut_short() -> None:
-    ends = "from runtime.ending import end_without_threads; end_without_threads(3600); raise SystemExit(7)"
+    ends = "from kafkaserver.ending import end_without_threads as end; end(3600); raise SystemExit(7)"
     ended = subprocess.run([sys.executable, "-c", ends], capture_output=True, timeout=120, check=False)
     assert ended.returncode == 7
