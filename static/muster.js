@@ -278,7 +278,7 @@ function connect(now) {
     if (word.reading === false) { answers = false; silent = true; }
     else if (word.reading && !answers && !gone && Date.now() - tried > 3000) read();
     if (word.changed) { changes += 1; read(); }
-    else if (answers && !reading && word.as_of_ms) fresh = Math.max(fresh, word.as_of_ms);
+    else if (answers && !reading && !paused && word.as_of_ms) fresh = Math.max(fresh, word.as_of_ms);
     show();
   };
   mine.onclose = (event) => {
@@ -310,10 +310,10 @@ function show() {
   live.dataset.state = paused ? "paused" : never ? "wait" : off ? "off" : "on";
   html.toggleAttribute("data-stale", off && !paused);
   html.toggleAttribute("data-over", off && !paused && !gone);
-  const state = paused ? "Paused, " + age : never ? "Connecting" : !off ? (owed ? "Live, held" : `Live, ${(Math.max(quiet, serverNow() - fresh) / 1000).toFixed(1)}s`) : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
+  const state = paused ? "Paused, " + written(serverNow() - fresh) : never ? "Connecting" : !off ? (owed ? "Live, held" : `Live, ${(Math.max(quiet, serverNow() - fresh) / 1000).toFixed(1)}s`) : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
   if (live.textContent !== state) live.textContent = state;
   // What a person points at, or is in, may be older than the rest of the page.
-  live.title = owed ? "What changed where you point or type is put in when you leave it. Press to pause." : "Press to pause.";
+  live.title = paused ? "Press to go on." : owed ? "What changed where you point or type is put in when you leave it. Press to pause." : "Press to pause.";
   document.title = off && !paused ? "Not now: " + title : title;
   all("[data-notlive]").forEach((strip) => (strip.hidden = !off || paused || gone));
   all("[data-why]").forEach((text) => (text.textContent = unheard ? "Not connected" : "No data now"));

@@ -1,5 +1,7 @@
 """A page that is cut off or paused says so without a jump, and in forced colours its marks are seen."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -37,6 +39,20 @@ def test_a_telephone_does_not_jump_when_it_is_paused_or_cut_off(open_page: Open)
     expect(page.locator(".live")).to_contain_text("Not connected")
     assert top(page) == before
     expect(page.locator(".where")).to_contain_text("Production")
+
+
+def test_a_paused_page_grows_older(open_page: Open) -> None:
+    """It was "Paused, <1s" for as long as it stood still, and on paper as of now."""
+    cast.one_night(groups=1)
+    page = open_page("/groups/departures/")
+    live(page)
+    page.locator(".live").click()
+    paused_as_of = page.evaluate("fresh")
+    expect(page.locator(".live")).to_have_text(re.compile(r"^Paused, ([3-9]|\d\d)s$"), timeout=20_000)
+    assert page.evaluate("fresh") == paused_as_of
+    page.locator(".live").click()
+    live(page)
+    page.wait_for_function("(then) => fresh > then", arg=paused_as_of)
 
 
 def test_a_long_word_stands_beside_its_mark(open_page: Open) -> None:
