@@ -224,7 +224,7 @@ async function read() {
     // The role was taken away: the page itself says so.
     if (answer.status === 403) return location.reload();
     // Of the database only the server tells: a page may as well fail by itself.
-    if (!answer.ok) { answers = false; silent &&= answer.status === 503; return; }
+    if (!answer.ok) { answers = false; silent &&= answer.status === 503 && (await answer.text()).includes('class="brand"'); return; }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     // Something in between answered in our place, or broke off in the middle: that is not what the page shows.
     if (!one("#help", page)) { answers = silent = false; return; }
@@ -249,6 +249,8 @@ async function read() {
     if (known !== (known = findings())) one("#heard").textContent = "Overview: " + known;
   } catch {
     answers = false;
+    // Whoever told of the database is not reached any more.
+    silent &&= Date.now() - heard < 3000;
   } finally {
     reading = false;
     if (again) { again = false; setTimeout(read, 250); }
@@ -317,7 +319,7 @@ function show() {
   document.title = off && !paused ? "Not now: " + title : title;
   all("[data-notlive]").forEach((strip) => (strip.hidden = !off || paused || gone));
   all("[data-why]").forEach((text) => (text.textContent = unheard ? "Not connected" : "No data now"));
-  all("[data-meanwhile]").forEach((text) => (text.hidden = unheard || !silent));
+  all("[data-meanwhile]").forEach((text) => (text.hidden = !silent));
   all("[data-failed]").forEach((text) => (text.hidden = unheard || silent));
   all("[data-old]").forEach((text) => (text.textContent = written(serverNow() - fresh)));
   // A page that nothing changes stays open over midnight.

@@ -141,6 +141,24 @@ def test_what_lies_over_the_lower_edge_hides_neither_the_end_nor_an_outcome(
         assert not page.evaluate(OVERLAP, [".foot form", ".strip.over"])
 
 
+def test_whoever_tries_again_is_still_told_that_the_database_does_not_answer(
+    open_page: Open, postgres_server: Postgres
+) -> None:
+    """The strip offers to try now, and then said no more why there is nothing to be had."""
+    cast.one_night(groups=1)
+    page = open_page("/groups/")
+    live(page)
+    strip = page.locator("[data-notlive]")
+    why = strip.get_by_text("The database does not answer")
+    with closed(postgres_server, str(connections["default"].settings_dict["NAME"])):
+        expect(why).to_be_visible()
+        strip.get_by_role("button", name="Try now").click()
+        expect(strip).to_contain_text("Not connected")
+        expect(why).to_be_visible(timeout=5_000)
+    live(page)
+    expect(strip).to_be_hidden()
+
+
 def test_a_page_that_fails_by_itself_does_not_say_that_the_database_does_not_answer(open_page: Open) -> None:
     """It said that nothing is committed and nobody elected, while the database answered everybody."""
     cast.one_night(groups=1)
