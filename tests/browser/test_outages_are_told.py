@@ -124,7 +124,7 @@ OVERLAP = """([one, other]) => {
 }"""
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [1440, 1024, 720, 390])
 def test_what_lies_over_the_lower_edge_hides_neither_the_end_nor_an_outcome(
     open_page: Open, postgres_server: Postgres, width: int
 ) -> None:
