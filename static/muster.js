@@ -24,6 +24,9 @@ all("[data-theme-next]").forEach((button) => {
 const places = { o: "/", g: "/groups/", t: "/cluster/#partitions", b: "/cluster/", r: "/reassignments/", j: "/journal/" };
 let before = "";
 document.addEventListener("keydown", (event) => {
+  // What was opened over the page is left as a dialog is, also from its fields.
+  const over = event.key === "Escape" && event.target.closest(".asof[open]");
+  if (over) { over.open = false; one("summary", over).focus(); }
   const typing = event.target.closest("input:not([type=checkbox], [type=radio]), select, textarea");
   if (typing || event.ctrlKey || event.metaKey || event.altKey || one("dialog:modal")) return;
   const rows = all("main tbody th[scope=row] a"), at = rows.indexOf(document.activeElement);
