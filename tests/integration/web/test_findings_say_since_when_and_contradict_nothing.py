@@ -455,6 +455,7 @@ def test_the_controllers_lane_alone_keeps_no_group_from_committing() -> None:
     Lease.objects.filter(name="controller").update(run=None)
     told = words("lanes_without_owner")
     assert "1 lane has no owner Without the controller no leader is elected" in told and "groups" not in told
+    assert "Brokers and partitions are shown as it left them." in told
     Lease.objects.filter(name="controller").update(run="run-1")
     Lease.objects.filter(name="coordinator/7").update(run=None)
     told = words("lanes_without_owner")
