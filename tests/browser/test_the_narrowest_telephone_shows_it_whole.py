@@ -10,7 +10,7 @@ from controller.models import Broker, Topic
 from groups.models import GroupMember
 from runtime.models import JournalEntry
 from tests.browser.conftest import Open
-from tests.browser.test_pages_in_chromium import live
+from tests.browser.test_pages_in_chromium import live, width_of
 from tests.integration.web import cast
 from tests.integration.web.test_plans_are_shown_and_steered import add_plan
 
@@ -130,3 +130,15 @@ def test_at_which_broker_clients_wait_and_what_moved_are_said_to_the_end(open_pa
     page.goto(page.url.replace("/quotas/", "/groups/shipping/"))
     room = page.locator("main").evaluate("e => e.getBoundingClientRect().right")
     assert page.locator(".lanes caption").evaluate("e => e.getBoundingClientRect().right") <= room
+
+
+@pytest.mark.parametrize("width", [720, 768])
+def test_at_twice_the_size_long_ids_of_clients_that_wait_fit(open_page: Open, width: int) -> None:
+    """Half of a wide screen scrolled sideways, past what a telephone shows whole."""
+    cast.add_cluster()
+    cast.add_broker(1)
+    cast.say(1, 500_000, throttled=[cast.waits("etl-" + "x" * 200, user="olga")])
+    page = open_page("/quotas/", width=width)
+    expect(page.locator("#waiting tbody tr")).to_have_count(1)
+    content, window = width_of(page)
+    assert content <= window
