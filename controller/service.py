@@ -271,17 +271,21 @@ class ControllerService:
             self._tell(told.BrokerGone(row.broker_id, row.broker_epoch))
 
     def _pinged(self, link: BrokerLink, ping: BrokerPing) -> None:
-        """Liveness takes no turn: sessions are memory of the owner. A frozen node answers nothing."""
-        if self._node.frozen or not self.cluster.heard(link, ping.metadata_version, ping.condition):
+        """Liveness takes no turn: sessions are memory of the owner. A frozen node answers nothing, but keeps
+        what is said: the link may live on, and there it is said once.
+        """
+        if not self.cluster.heard(link, ping.metadata_version, ping.condition):
+            return
+        self._progress.add(ping.high_watermarks)
+        if ping.condition is not None:
+            self._conditions.add(link.broker_id, ping.condition)
+        self._arrivals.add(link.broker_id, ping.arriving)
+        if self._node.frozen:
             return
         if self.cluster.lets_somebody_go:
             self._tell(told.TimePassed())
         if ping.losses:
             self._tell(told.Heard(link, ping, uuid4()))
-        self._progress.add(ping.high_watermarks)
-        if ping.condition is not None:
-            self._conditions.add(link.broker_id, ping.condition)
-        self._arrivals.add(link.broker_id, ping.arriving)
         age_ms = elapsed_ms(self._node.kafka_callers_at, self._node.now())
         link.say(BrokerPingAnswer(number=ping.number, callers_age_ms=age_ms))
 

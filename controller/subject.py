@@ -324,10 +324,10 @@ class Cluster:
 
     def heard(self, link: BrokerLink, metadata_version: int, condition: Condition | None) -> bool:
         """A ping: liveness takes no turn, sessions are memory of the owner. False: nobody's link."""
-        pace = self.links.get(link)
+        pace, now = self.links.get(link), None if self._node.frozen else self._node.now()
         if self.memory is None or pace is None:
             return False
-        if not core.heard(self.memory, link, metadata_version, self._node.now(), self._settings, condition):
+        if not core.heard(self.memory, link, metadata_version, now, self._settings, condition):
             return False
         pace.applied(metadata_version)
         return True

@@ -317,19 +317,22 @@ def heard(
     memory: Memory,
     link: LinkId,
     applied: int,
-    now: Instant,
+    now: Instant | None,
     settings: ControllerSettings,
     condition: Condition | None = None,
 ) -> bool:
     """A ping keeps the session, without a turn. False: the link is not the bound one, ignore it.
 
     `applied` is the metadata version that it states, `condition` what it says of its disk, if anything.
+    `now`: None while this node is frozen: then nobody's session goes on.
     """
     broker_id = memory.broker_of(link)
     if broker_id is None:
         return False
     session = memory.sessions[broker_id]
-    session.deadline, session.applied = after(now, settings.broker_session_timeout_ms), applied
+    session.applied = applied
+    if now is not None:
+        session.deadline = after(now, settings.broker_session_timeout_ms)
     if condition is not None:
         session.disk_is_full = condition.disk is not None and condition.disk.is_full
     return True
