@@ -20,7 +20,14 @@ async def reach(host: str, port: int) -> socket.socket:
     where every address was refused; UnicodeError for what can be no name.
     """
     addresses = await _addresses_of(host, port)
+    task = asyncio.current_task()
+    assert task is not None
+    cancelled = task.cancelling()
     connection = await start_connection(addresses, happy_eyeballs_delay=NEXT_AFTER_S)
+    if task.cancelling() > cancelled:
+        # While the tries that lost end, it takes what ends its caller for what ends them.
+        connection.close()
+        raise asyncio.CancelledError
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 

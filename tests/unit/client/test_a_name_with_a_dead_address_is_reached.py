@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from muster.client import reaching
 from muster.client.broker_connection import BrokerConnection
 from muster.client.reaching import reach
 from muster.client.transport import Transport
@@ -138,4 +139,27 @@ def test_who_is_cancelled_once_it_is_reached_leaves_no_connection_behind(port: i
                 (await reaching).close()
 
     asyncio.run(story())
+    gc.collect()
+
+
+def test_who_is_cancelled_as_the_tries_that_lost_end_is_cancelled(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the moment: who was told to end and went on would be waited for without end."""
+    monkeypatch.setattr(reaching, "NEXT_AFTER_S", 0.001)
+
+    async def story(turns: int) -> bool:
+        with resolved(DEAD, ALIVE) as tried:
+            asked = asyncio.create_task(reach(NAME, port))
+            while len(tried) < 2:
+                await asyncio.sleep(0)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            was_told = asked.cancel()
+            await asyncio.wait([asked])
+            if not asked.cancelled():
+                asked.result().close()
+            return asked.cancelled() == was_told
+
+    assert [turns for turns in range(12) if not asyncio.run(story(turns))] == []
     gc.collect()
