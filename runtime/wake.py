@@ -10,7 +10,7 @@ import psycopg
 import structlog
 
 from runtime.cluster import WrongDatabase
-from runtime.ports import EVERYTHING, Connection, ConnectionLost
+from runtime.ports import EVERYTHING, Connection, ConnectionLost, lost_where_nothing_is_done
 from runtime.postgres import LaneConnection, open_connection
 
 CHANNEL = "muster"
@@ -124,7 +124,8 @@ class Listener:
         while not self._stopping.is_set():
             try:
                 with contextlib.closing(open_connection(self._url, self._application_name)) as connection:
-                    self._check(connection)
+                    with lost_where_nothing_is_done():
+                        self._check(connection)
                     connection.execute(f"LISTEN {CHANNEL}")
                     tries = 0
                     self._tell(EVERYTHING, "")

@@ -6,7 +6,7 @@ import uuid
 import psycopg
 
 from runtime import cluster, wake
-from runtime.ports import EVERYTHING
+from runtime.ports import EVERYTHING, VersionConflict
 from runtime.postgres import LaneConnection, Postgres, open_connection
 from runtime.wake import Coalescer, Listener
 from tests.conformance.databases import LANES
@@ -61,6 +61,23 @@ async def test_nobody_goes_on_listening_in_the_database_of_another_cluster(fresh
         assert await heard.get() == (EVERYTHING, "")
     await listener.stop()
     connection.close()
+
+
+async def test_a_look_that_the_server_undid_is_taken_again(fresh_database: str) -> None:
+    """A standby cancels what is in the way of its replay: its thread ended, and nothing was heard."""
+    heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    undone = [VersionConflict("canceling statement due to conflict with recovery")]
+
+    def check(connection: LaneConnection) -> None:
+        if undone:
+            raise undone.pop()
+
+    name = "muster:test:listener"
+    listener = Listener(fresh_database, name, lambda *words: heard.put_nowait(words), check)
+    listener.start()
+    async with asyncio.timeout(20):
+        assert await heard.get() == (EVERYTHING, "")
+    await listener.stop()
 
 
 async def test_many_wake_ups_of_one_name_become_few() -> None:
