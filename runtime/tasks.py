@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+from functools import cache
 
 import structlog
 from celery import shared_task
@@ -18,14 +19,19 @@ _links: dict[int, PostgresLink] = {}
 _connecting = threading.Lock()
 
 
+@cache
+def _database() -> Postgres:
+    """One for all connections: it knows whose database it met, and stays at no other that is led to."""
+    return Postgres(settings.DATABASE_DIRECT_URL, "worker")
+
+
 def _link() -> PostgresLink:
     """This process's connection; a worker forks its children after it has loaded us."""
     pid = os.getpid()
     with _connecting:
         if pid not in _links:
             _links.clear()
-            postgres = Postgres(settings.DATABASE_DIRECT_URL, "worker")
-            _links[pid] = postgres.connect(seen.as_worker(pid), "work")
+            _links[pid] = _database().connect(seen.as_worker(pid), "work")
         return _links[pid]
 
 

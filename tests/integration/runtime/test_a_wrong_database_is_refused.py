@@ -6,8 +6,9 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from pytest_django import Settings
 
-from runtime import cluster, succession
+from runtime import cluster, succession, tasks
 from runtime.database import Fenced, Held, JournalRow
 from runtime.ports import ConnectionLost
 from runtime.postgres import LaneConnection, Postgres, cut_off_after, open_connection, told
@@ -81,6 +82,34 @@ def test_a_database_that_is_met_in_the_place_of_ours_is_waited_past(
             new.connect("bbbb", "session")
     connection.execute(led_back, [ours] if "%s" in led_back else [])
     serving.connect("aaaa", "session").close()
+
+
+@pytest.fixture
+def worker(fresh_database: str, settings: Settings) -> Iterator[None]:
+    """A worker's process on this database."""
+    settings.DATABASE_DIRECT_URL = fresh_database
+    tasks._database.cache_clear()
+    yield
+    for link in tasks._links.values():
+        link.close()
+    tasks._links.clear()
+    tasks._database.cache_clear()
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_worker_that_connects_again_waits_past_it_too(connection: LaneConnection) -> None:
+    """It found nothing to do there, for as long as that database lived, and nobody saw it."""
+    ours, item = uuid.uuid4(), str(uuid.uuid4())
+    cluster.initialise(connection, ours, LANES)
+    tasks.perform_work(item)
+    connection.execute("UPDATE cluster SET cluster_id = gen_random_uuid()")
+    for link in tasks._links.values():
+        link.shut()
+    for why in (None, "leads to another database than before"):
+        with pytest.raises(ConnectionLost, match=why):
+            tasks.perform_work(item)
+    connection.execute("UPDATE cluster SET cluster_id = %s", [ours])
+    tasks.perform_work(item)
 
 
 def test_a_dump_that_was_read_in_where_it_was_made(connection: LaneConnection, fresh_database: str) -> None:
