@@ -171,6 +171,13 @@ def initialise(connection: Connection, cluster_id: UUID, lanes: list[str]) -> No
     )
 
 
+def refuse_pooler(connection: Connection, backend_pid: int) -> None:
+    """Raise WrongDatabase unless who answers is who said `backend_pid` when the connection was made."""
+    (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+    if pid != backend_pid:
+        raise WrongDatabase("DATABASE_DIRECT_URL reaches a connection pooler; name PostgreSQL itself.")
+
+
 def refuse_wrong_database(
     connection: Connection, backend_pid: int, cluster_id: UUID | None = None
 ) -> ClusterRow:
@@ -181,9 +188,8 @@ def refuse_wrong_database(
     another PostgreSQL than the cluster was made in, another cluster, another
     number of shards; Promoted for one that was promoted since, ReadIn for tables that were made anew.
     """
-    pid, in_recovery = connection.execute("SELECT pg_backend_pid(), pg_is_in_recovery()").fetchone()
-    if pid != backend_pid:
-        raise WrongDatabase("DATABASE_DIRECT_URL reaches a connection pooler; name PostgreSQL itself.")
+    refuse_pooler(connection, backend_pid)
+    (in_recovery,) = connection.execute("SELECT pg_is_in_recovery()").fetchone()
     if in_recovery:
         raise WrongDatabase("DATABASE_DIRECT_URL reaches a standby; name the primary.")
     row = read(connection)

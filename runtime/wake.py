@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import structlog
 
-from runtime.cluster import WrongDatabase
+from runtime.cluster import WrongDatabase, refuse_pooler
 from runtime.ports import EVERYTHING, Connection, ConnectionLost, lost_where_nothing_is_done
 from runtime.postgres import LaneConnection, open_connection
 
@@ -82,7 +82,8 @@ class Listener:
 
     `on_wake(name, key)` is called on the loop that ran `start`; with EVERYTHING after each connect, because
     what was notified before it is lost. `check` raises WrongDatabase or ConnectionLost where nobody notifies
-    us: whoever listened in another database would hear nothing for as long as that lives.
+    us: whoever listened in another database would hear nothing for as long as that lives. Nor does anybody
+    behind a pooler, which gives the session to others.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class Listener:
             try:
                 with contextlib.closing(open_connection(self._url, self._application_name)) as connection:
                     with lost_where_nothing_is_done():
+                        refuse_pooler(connection, connection.info.backend_pid)
                         self._check(connection)
                     connection.execute(f"LISTEN {CHANNEL}")
                     tries = 0

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from access.rest import problems
 from standalone.postgres import Postgres
-from tests.integration.refusing_pooler import refusing_pooler
+from tests.integration.poolers import refusing_pooler
 from web import health
 from web.pulse import Pulse
 

@@ -13,7 +13,7 @@ from runtime.database import Fenced, Held, JournalRow
 from runtime.ports import ConnectionLost
 from runtime.postgres import LaneConnection, Postgres, cut_off_after, open_connection, told
 from tests.conformance.databases import LANES
-from tests.integration.refusing_pooler import refusing_pooler
+from tests.integration.poolers import refusing_pooler
 
 
 @pytest.fixture

@@ -4,12 +4,14 @@ import asyncio
 import uuid
 
 import psycopg
+from structlog.testing import capture_logs
 
 from runtime import cluster, wake
 from runtime.ports import EVERYTHING, VersionConflict
 from runtime.postgres import LaneConnection, Postgres, open_connection
 from runtime.wake import Coalescer, Listener
 from tests.conformance.databases import LANES
+from tests.integration.poolers import pooler
 
 
 async def test_a_name_and_its_key_are_heard(fresh_database: str) -> None:
@@ -78,6 +80,20 @@ async def test_a_look_that_the_server_undid_is_taken_again(fresh_database: str) 
     async with asyncio.timeout(20):
         assert await heard.get() == (EVERYTHING, "")
     await listener.stop()
+
+
+async def test_nobody_listens_behind_a_pooler(fresh_database: str) -> None:
+    """Web that was told of a pooler alone heard nothing, was listed nowhere, and did not say so."""
+    heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    with pooler(fresh_database) as url, capture_logs() as lines:
+        listener = Listener(url, "muster-web-listen", lambda *words: heard.put_nowait(words))
+        listener.start()
+        async with asyncio.timeout(20):
+            while not lines:
+                await asyncio.sleep(0.01)
+        await listener.stop()
+    assert "name PostgreSQL itself" in lines[0]["error"]
+    assert heard.empty()
 
 
 async def test_many_wake_ups_of_one_name_become_few() -> None:
