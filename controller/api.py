@@ -8,7 +8,6 @@ from django.db.models import Exists, F, Func, IntegerField, OuterRef, Q, QuerySe
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.filters import number_filter, text_filter, word_filter
 from access.rest.paging import PageRequest, page_response
@@ -16,6 +15,7 @@ from access.rest.permissions import caller_of, refuse_beyond
 from access.rest.problems import Problem
 from access.rest.shapes import EXAMPLES, Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
+from access.rest.views import RestView
 from access.scoped_rows import within
 from controller import conditions, copying
 from controller.models import NO_LEADER, PHASES, Broker, LagNote, Partition, Reassignment, Topic
@@ -219,7 +219,7 @@ class ReassignmentShape(serializers.Serializer[Any]):
     copying = CopyingShape(allow_null=True)
 
 
-class ReassignmentList(APIView):
+class ReassignmentList(RestView):
     """Reassignments, those that were asked for last first."""
 
     @lists(
@@ -247,7 +247,7 @@ class ReassignmentList(APIView):
         )
 
 
-class BrokerList(APIView):
+class BrokerList(RestView):
     """Brokers in the order of their ids, with what they lead and hold."""
 
     @lists("List brokers", HeldShape, word_filter("state", _STATES, "Only those in this state."))
@@ -263,7 +263,7 @@ class BrokerList(APIView):
         return page_response(request, page, found, lambda row: [row.broker_id], show)
 
 
-class BrokerDetail(APIView):
+class BrokerDetail(RestView):
     """One broker; its version is the metadata version of the turn that last changed it."""
 
     @detail_schema("Read a broker", BrokerShape)
@@ -275,7 +275,7 @@ class BrokerDetail(APIView):
         return versioned(request, broker_shown(found), broker_tag(found))
 
 
-class TopicList(APIView):
+class TopicList(RestView):
     """Topics in the order of their names."""
 
     @lists("List topics", TopicShape, text_filter("q", "Topic contains, in capitals or not."))
@@ -288,7 +288,7 @@ class TopicList(APIView):
         return page_response(request, page, list(rows[: page.limit + 1]), lambda row: [row.name], topic_shown)
 
 
-class TopicDetail(APIView):
+class TopicDetail(RestView):
     """One topic; a topic created anew under the name has another id, and another ETag."""
 
     @detail_schema("Read a topic", TopicShape)
@@ -299,7 +299,7 @@ class TopicDetail(APIView):
         return versioned(request, topic_shown(found), topic_tag(found))
 
 
-class PartitionList(APIView):
+class PartitionList(RestView):
     """Partitions in the order of topic and number."""
 
     @lists(
@@ -324,7 +324,7 @@ class PartitionList(APIView):
         )
 
 
-class PartitionDetail(APIView):
+class PartitionDetail(RestView):
     """One partition; the ETag also tells its high watermark, when that was said, bad logs and who lags."""
 
     @detail_schema("Read a partition", PartitionShape)

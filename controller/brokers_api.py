@@ -14,12 +14,13 @@ from rest_framework.response import Response
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_parameter, not_a_tag, tag_of
 from access.rest.permissions import MayOperate, MayView, caller_of, refuse_beyond, require_whole_cluster
 from access.rest.problems import Problem
-from access.rest.shapes import Int32Field, WordField, example
+from access.rest.shapes import Int32Field, StatedShape, WordField, example
+from access.rest.views import query_of
 from controller import asking
 from controller.api import BrokerDetail, PartitionList, broker_shown, broker_tag
 from controller.models import Broker
 from controller.requests_api import AskedShape, ControllerRequestShape, ask, told
-from controller.topics_api import NAME_LENGTH, REASON, query_of, reason_of, topic_now
+from controller.topics_api import NAME_LENGTH, REASON, reason_of, topic_now
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.brokers import CordonBroker, UnregisterBroker
 from muster.messages.link.from_broker import ElectLeaders, Wish
@@ -114,7 +115,7 @@ def _broker_now(broker_id: int) -> tuple[dict[str, Any], str] | None:
 # ---------------------------------------------------------------------------------- elections
 
 
-class ElectedTopicShape(serializers.Serializer[Any]):
+class ElectedTopicShape(StatedShape):
     """Partitions of a topic; without `partitions` all that it has when this is asked for the first time."""
 
     topic = serializers.CharField(max_length=NAME_LENGTH)

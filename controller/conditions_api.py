@@ -5,7 +5,6 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.filters import number_filter, text_filter, word_filter
 from access.rest.paging import PageRequest, page_response
@@ -13,6 +12,7 @@ from access.rest.permissions import caller_of, refuse_beyond, require_whole_clus
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
+from access.rest.views import RestView
 from controller import conditions
 from controller.models import Broker
 from muster.kernel.client_quotas import KEYS
@@ -109,7 +109,7 @@ class LogShape(serializers.Serializer[Any]):
     since = serializers.DateTimeField()
 
 
-class BrokerConditionDetail(APIView):
+class BrokerConditionDetail(RestView):
     """How one broker is; the ETag changes with each of its words."""
 
     @detail_schema("Read the condition of a broker", ConditionShape)
@@ -143,7 +143,7 @@ class BrokerConditionDetail(APIView):
         return versioned(request, body, f"{found.broker_epoch}-{found.fenced:d}-{said}")
 
 
-class LogList(APIView):
+class LogList(RestView):
     """Logs of live brokers that are offline or were damaged, by topic, partition and broker."""
 
     @lists(

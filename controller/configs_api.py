@@ -8,13 +8,13 @@ from rest_framework import serializers
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_parameter, not_a_tag, tag_of
 from access.rest.permissions import MayOperate, MayView, caller_of, require_whole_cluster
 from access.rest.problems import Problem
 from access.rest.shapes import Int64Field, detail_schema, example
 from access.rest.versions import versioned
+from access.rest.views import RestView
 from controller import set_configs
 from controller.models import Broker, Topic
 from controller.requests_api import AskedShape, ControllerRequestShape, ask, told
@@ -148,7 +148,7 @@ _DECIDED = (
     "The controller decides it, and brokers obey it at once. Who does not hear its answer within 5 s gets 202"
     " and the address where it will stand. 200: it was done, or only judged (`validate_only`)."
 )
-_View = TypeVar("_View", bound=type[APIView])
+_View = TypeVar("_View", bound=type[RestView])
 
 
 def _documented(what: str, of: str, described: str) -> Any:
@@ -170,7 +170,7 @@ def _documented(what: str, of: str, described: str) -> Any:
     return wrap
 
 
-class _Configs(APIView):
+class _Configs(RestView):
     """Configs of one resource: viewers read them, operators change them."""
 
     def get_permissions(self) -> list[BasePermission]:

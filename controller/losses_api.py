@@ -7,13 +7,13 @@ from rest_framework import serializers
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.filters import number_filter, text_filter, word_filter
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import MayOperate, MayView, caller_of, refuse_beyond
-from access.rest.shapes import Int32Field, Int64Field, example, lists
+from access.rest.shapes import Int32Field, Int64Field, StatedShape, example, lists
+from access.rest.views import RestView
 from controller import losses
 from controller.requests_api import AskedShape, ControllerRequestShape, ask, told
 from controller.topics_api import NAME_LENGTH
@@ -98,7 +98,7 @@ class LossShape(serializers.Serializer[Any]):
     version = Int64Field()
 
 
-class NamedLossShape(serializers.Serializer[Any]):
+class NamedLossShape(StatedShape):
     """One of them; `version`: of the one you know, null: whatever it is now."""
 
     topic = serializers.CharField(max_length=NAME_LENGTH)
@@ -131,7 +131,7 @@ class AcknowledgedLossesShape(AskedShape):
         )
 
 
-class Losses(APIView):
+class Losses(RestView):
     """Elections that may have lost records: viewers list them, operators acknowledge them."""
 
     def get_permissions(self) -> list[BasePermission]:

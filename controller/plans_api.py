@@ -11,15 +11,15 @@ from rest_framework import serializers
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.filters import text_filter, word_filter
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_parameter, not_a_tag, tag_of
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import MayOperate, MayView, caller_of
 from access.rest.problems import Problem
-from access.rest.shapes import Int32Field, Int64Field, WordField, detail_schema, example, lists
+from access.rest.shapes import Int32Field, Int64Field, StatedShape, WordField, detail_schema, example, lists
 from access.rest.versions import versioned
+from access.rest.views import RestView
 from controller import copying, move_queries, plan_progress
 from controller.models import PLAN_PHASES, STEP_STATES
 from controller.plans_told import (
@@ -58,7 +58,7 @@ AT_A_TIME_MAX = 100_000
 _TAG: Final = re.compile(r"\d{1,18}")
 
 
-class PlannedMoveShape(serializers.Serializer[Any]):
+class PlannedMoveShape(StatedShape):
     """Where one partition is to be."""
 
     topic = serializers.CharField(max_length=NAME_LENGTH)
@@ -184,7 +184,7 @@ _WISH_OF: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
-class Plans(APIView):
+class Plans(RestView):
     """Plans, proposed last first: viewers list them, operators propose them."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -229,7 +229,7 @@ class Plans(APIView):
         return told(row, status=201, made=lambda: _headers_of(plan_id) if plan_id else {})
 
 
-class OnePlan(APIView):
+class OnePlan(RestView):
     """One plan: viewers read it, operators approve, run, pause, cancel it or give it another rate."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -274,7 +274,7 @@ class OnePlan(APIView):
         return told(row, made=lambda: _headers_of(plan_id), current=lambda: _now(plan_id))
 
 
-class PlanSteps(APIView):
+class PlanSteps(RestView):
     """The steps of one plan in the order of asking: its diff, and what became of each."""
 
     @lists(

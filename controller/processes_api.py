@@ -5,11 +5,11 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.filters import word_filter
 from access.rest.paging import PageRequest, page_response
 from access.rest.shapes import Int32Field, example, lists
+from access.rest.views import RestView
 from controller import processes
 
 
@@ -31,7 +31,7 @@ class ProcessShape(serializers.Serializer[Any]):
     since = serializers.DateTimeField(allow_null=True)
 
 
-class ProcessList(APIView):
+class ProcessList(RestView):
     """Who is still old, in the middle of an upgrade; who lost the database is seen when it works."""
 
     @lists("List processes", ProcessShape, word_filter("kind", processes.KINDS, "Only of this kind."))

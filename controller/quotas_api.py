@@ -10,17 +10,17 @@ from rest_framework import serializers
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, not_a_tag, tag_of
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import MayOperate, MayView, caller_of, require_whole_cluster
 from access.rest.problems import Problem
 from access.rest.shapes import Int64Field, example, lists
+from access.rest.views import RestView, query_of
 from access.tokens import Caller
 from controller.models import ClientQuota
 from controller.requests_api import AskedShape, ControllerRequestShape, ask, told
-from controller.topics_api import REASON, query_of, reason_of
+from controller.topics_api import REASON, reason_of
 from muster.kernel.client_quotas import (
     CLIENT_ID,
     CONSUMER_BYTE_RATE,
@@ -122,14 +122,14 @@ class RatesShape(AskedShape):
         return attrs
 
 
-class Quotas(APIView):
+class Quotas(RestView):
     """Quotas: viewers list them, operators set and take away that of a user and client id.
 
     A token that names bound is told of those that may hold for its own principal: others name others.
     """
 
     def get_permissions(self) -> list[BasePermission]:
-        return [MayView() if self.request.method == "GET" else MayOperate()]
+        return [MayOperate() if self.request.method in ("PUT", "DELETE") else MayView()]
 
     @lists("List quotas of clients", QuotaShape)
     def get(self, request: Request, page: PageRequest) -> Response:

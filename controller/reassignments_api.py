@@ -1,7 +1,7 @@
 """This room is the REST door that moves partitions to other brokers, and cancels such moves."""
 
 import re
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from drf_spectacular.utils import extend_schema
@@ -9,18 +9,18 @@ from rest_framework import serializers
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_parameter, not_a_tag, tag_of
 from access.rest.permissions import MayOperate, MayView, caller_of, refuse_beyond
 from access.rest.problems import Problem
-from access.rest.shapes import Int32Field, Int64Field, detail_schema, example
+from access.rest.shapes import Int32Field, Int64Field, StatedShape, detail_schema, example
 from access.rest.versions import versioned
+from access.rest.views import RestView, query_of
 from controller import copying
 from controller.api import ReassignmentList, ReassignmentShape, shown_with_progress
 from controller.models import PHASES, Reassignment
 from controller.requests_api import AskedShape, ControllerRequestShape, ask, told
-from controller.topics_api import NAME_LENGTH, REASON, ReplicasField, query_of, reason_of
+from controller.topics_api import NAME_LENGTH, REASON, ReplicasField, reason_of
 from muster.kernel.error_codes import ErrorCode
 from muster.messages.link.from_broker import AlterReassignments, WantedReplicas
 
@@ -31,7 +31,7 @@ _TAG: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(\d{1,1
 _OVER: Final = PHASES[2:]
 
 
-class TargetShape(serializers.Serializer[Any]):
+class TargetShape(StatedShape):
     """Where one partition is to be; null: cancel what moves it. `version`: of the partition you know."""
 
     topic = serializers.CharField(max_length=NAME_LENGTH)
@@ -97,7 +97,7 @@ class Reassignments(ReassignmentList):
         return told(ask(shape.wish(), caller, shape.validated_data["reason"], key))
 
 
-class OneReassignment(APIView):
+class OneReassignment(RestView):
     """One reassignment: viewers read it, operators cancel it."""
 
     def get_permissions(self) -> list[BasePermission]:

@@ -11,13 +11,13 @@ from django.urls import reverse
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.filters import text_filter, word_filter
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import caller_of, refuse_beyond, require_whole_cluster
 from access.rest.problems import RETRY_AFTER_S, Problem
 from access.rest.shapes import Int32Field, StatedShape, detail_schema, example, lists
+from access.rest.views import RestView
 from access.tokens import Caller
 from controller import asking, outcomes
 from controller.asked_about import About, Verdict
@@ -145,7 +145,7 @@ class ControllerRequestShape(serializers.Serializer[Any]):
     answered_at = serializers.DateTimeField(allow_null=True)
 
 
-class ControllerRequestList(APIView):
+class ControllerRequestList(RestView):
     """Requests to the controller, newest first: those of everybody, or one's own if a token is bounded."""
 
     @lists(
@@ -163,7 +163,7 @@ class ControllerRequestList(APIView):
         return page_response(request, page, rows, _place, partial(_listed, caller))
 
 
-class ControllerRequestDetail(APIView):
+class ControllerRequestDetail(RestView):
     """One request to the controller, and what became of it."""
 
     @detail_schema("Read a request to the controller", ControllerRequestShape)

@@ -12,7 +12,6 @@ from rest_framework import serializers
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.buckets import Buckets
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_parameter, not_a_tag, tag_of
@@ -20,6 +19,7 @@ from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import MayOperate, MayView, caller_of, refuse_beyond
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, example, lists
+from access.rest.views import RestView, query_of
 from controller.api import (
     PartitionShape,
     TopicDetail,
@@ -234,7 +234,7 @@ class OneTopic(TopicDetail):
         return told(row, current=lambda: topic_now(topic))
 
 
-class TopicPartitions(APIView):
+class TopicPartitions(RestView):
     """The partitions of one topic, as many as there are."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -268,7 +268,7 @@ class TopicPartitions(APIView):
         return told(row, made=lambda: _headers_of(topic), current=lambda: topic_now(topic))
 
 
-class RemovedPartitions(APIView):
+class RemovedPartitions(RestView):
     """The highest partitions of one topic, to be removed."""
 
     permission_classes = (MayOperate,)
@@ -302,15 +302,6 @@ def expected_topic(request: Request) -> tuple[UUID | None, int | None]:
     if tag is None:
         raise not_a_tag("the topic")
     return UUID(tag[1]), int(tag[2])
-
-
-def query_of(request: Request, names: tuple[str, ...]) -> dict[str, str]:
-    """The parameters of an address that has no body; one that is unknown or given twice is 400."""
-    for name, values in request.query_params.lists():
-        if name not in names or len(values) > 1:
-            what = "is given twice" if name in names else "is not known here"
-            raise Problem(400, f"Parameter {name[:60]!r} {what}.", ErrorCode.INVALID_REQUEST)
-    return {name: str(value) for name, value in request.query_params.items()}
 
 
 def reason_of(said: dict[str, str]) -> str:

@@ -5,7 +5,6 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.filters import text_filter
 from access.rest.paging import PageRequest, page_response
@@ -13,6 +12,7 @@ from access.rest.permissions import caller_of, refuse_beyond
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, detail_schema, example, lists
 from access.rest.versions import versioned
+from access.rest.views import RestView
 from groups import queries
 from groups.filters import GROUP_FILTERS, group_filter
 from groups.members import count_members, find_group, members_after
@@ -158,7 +158,7 @@ class OffsetShape(serializers.Serializer[Any]):
     lag = Int64Field(allow_null=True)
 
 
-class GroupList(APIView):
+class GroupList(RestView):
     """Groups in the order of their names."""
 
     @lists("List groups", GroupShape, *GROUP_FILTERS)
@@ -170,7 +170,7 @@ class GroupList(APIView):
         return page_response(request, page, rows, lambda row: [row.name], _group)
 
 
-class GroupDetail(APIView):
+class GroupDetail(RestView):
     """One group; its version rises with each turn."""
 
     @detail_schema("Read a group", GroupDetailShape)
@@ -180,7 +180,7 @@ class GroupDetail(APIView):
         return versioned(request, told, f"{found.generation}-{found.version}")
 
 
-class OffsetList(APIView):
+class OffsetList(RestView):
     """Committed offsets in the order of group, topic, partition."""
 
     @lists(
@@ -197,7 +197,7 @@ class OffsetList(APIView):
         return page_response(request, page, rows, OffsetRow.key, _offset)
 
 
-class OffsetDetail(APIView):
+class OffsetDetail(RestView):
     """One committed offset; its version rises with each commit."""
 
     @detail_schema("Read a committed offset", OffsetShape)

@@ -5,11 +5,11 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import caller_of
 from access.rest.shapes import Int32Field, Int64Field, example, lists
+from access.rest.views import RestView
 from groups.members import OwningMember, find_group, members_after
 from groups.models import ClassicMember, GroupMember
 
@@ -82,7 +82,7 @@ class MemberShape(serializers.Serializer[Any]):
     standby_for = StandbyShape(many=True)
 
 
-class MemberList(APIView):
+class MemberList(RestView):
     """The members of a group in the order of their ids; a page ends early when they own much."""
 
     @lists("List members of a group", MemberShape)

@@ -12,13 +12,13 @@ from rest_framework import serializers
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.rest.conditions import IDEMPOTENCY_KEY, idempotency_key, if_match_parameter, not_a_tag, tag_of
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import MayOperate, MayView, caller_of
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, StatedShape, WordField, detail_schema, example, lists
+from access.rest.views import RestView
 from access.tokens import Caller
 from groups import asking
 from groups.api import group_detail
@@ -81,7 +81,7 @@ class WishShape(StatedShape):
 _OF_ALL = ("reason", "dry_run")
 
 
-class ScopeShape(serializers.Serializer[Any]):
+class ScopeShape(StatedShape):
     """Partitions of a topic; without `partitions` all of them."""
 
     topic = serializers.CharField(max_length=NAME_LENGTH)
@@ -246,7 +246,7 @@ class RequestShape(serializers.Serializer[Any]):
     answered_at = serializers.DateTimeField(allow_null=True)
 
 
-class RequestList(APIView):
+class RequestList(RestView):
     """Requests about a group: they are decided by the owner of its shard, and kept for 7 days."""
 
     def get_permissions(self) -> list[BasePermission]:
@@ -294,7 +294,7 @@ class RequestList(APIView):
         return _told(row, group, caller)
 
 
-class RequestDetail(APIView):
+class RequestDetail(RestView):
     """One request, and what became of it."""
 
     @detail_schema("Read a request", RequestShape)

@@ -9,11 +9,11 @@ from django.utils.html import strip_tags
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import caller_of
 from access.rest.shapes import example, lists
+from access.rest.views import RestView
 from access.tokens import Caller
 from controller.findings import Finding
 from groups import standing
@@ -49,7 +49,7 @@ class FindingShape(serializers.Serializer[Any]):
     groups = serializers.ListField(child=serializers.CharField())
 
 
-class Findings(APIView):
+class Findings(RestView):
     """What needs a person now, most urgent first; a token that names bound is told of its groups only."""
 
     @lists("List findings", FindingShape)

@@ -6,12 +6,12 @@ from django.db.models import Func, IntegerField, Q, QuerySet
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.filters import text_filter
 from access.rest.paging import PageRequest, page_response
 from access.rest.permissions import caller_of
 from access.rest.shapes import Int64Field, example, lists
+from access.rest.views import RestView
 from access.scoped_rows import within
 from access.tokens import Caller
 from runtime.models import JournalEntry
@@ -43,7 +43,7 @@ class TurnShape(serializers.Serializer[Any]):
     at = serializers.DateTimeField()
 
 
-class Journal(APIView):
+class Journal(RestView):
     """Turns, newest first."""
 
     @lists(

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import IO, Any, Final, NoReturn
 
@@ -26,7 +27,9 @@ class JsonBody(BaseParser):
         """What the body says. Raises ParseError, which is 400."""
         raw = stream.read()
         try:
-            body = json.loads(raw.decode(), parse_constant=_refuse_constant)
+            body = json.loads(
+                raw.decode(), parse_constant=_refuse_constant, object_pairs_hook=_refuse_doubles
+            )
             if _HALF_A_CHARACTER.search(raw):
                 json.dumps(body, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
@@ -36,6 +39,15 @@ class JsonBody(BaseParser):
         except ValueError as error:
             raise ParseError(f"The body is no JSON in UTF-8: {error}") from error
         return body
+
+
+def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Of a name that stands twice in an object, whatever looked at it on the way may have read the other."""
+    stated = dict(pairs)
+    if len(stated) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ParseError(f"An object of the body states {twice[:60]!r} twice.")
+    return stated
 
 
 def _refuse_constant(name: str) -> NoReturn:

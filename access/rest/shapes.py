@@ -19,6 +19,7 @@ from rest_framework.response import Response
 
 from access.filters import Filter
 from access.rest.paging import DEFAULT_LIMIT, LARGEST_LIMIT, PageRequest, page_request
+from access.rest.views import query_of
 
 CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the page before.")
 LIMIT = OpenApiParameter(
@@ -121,11 +122,24 @@ def lists(
 
 
 def detail_schema(summary: str, item: type[serializers.Serializer[Any]]) -> Callable[[ListOf], ListOf]:
-    """Documents one resource with its ETag."""
+    """Documents one resource with its ETag, whose address has no parameters."""
     responses = {200: item, 304: OpenApiResponse(description="You have this version.")}
-    return extend_schema(
-        operation_id=operation_id(summary), summary=summary, parameters=[IF_NONE_MATCH], responses=responses
-    )
+
+    def wrap(get: ListOf) -> ListOf:
+        @extend_schema(
+            operation_id=operation_id(summary),
+            summary=summary,
+            parameters=[IF_NONE_MATCH],
+            responses=responses,
+        )
+        @wraps(get)
+        def read(self: Any, request: Request, **of: Any) -> Response:
+            query_of(request)
+            return get(self, request, **of)
+
+        return read
+
+    return wrap
 
 
 def operation_id(summary: str) -> str:

@@ -32,6 +32,8 @@ def test_a_body_is_what_it_says() -> None:
         b'{"\\ud800": 1}',
         b'{"configs": {"\\uDC00": "1"}}',
         b'["a \\uD83d"]',
+        b'{"kind": "rebalance", "kind": "delete_group"}',
+        b'{"scope": [{"topic": "orders", "\\u0074opic": "clicks"}]}',
     ],
 )
 def test_what_cannot_be_read_is_the_senders_mistake(body: bytes) -> None:
