@@ -1,23 +1,27 @@
 """This room is the REST door of the past: a topic as it was at a moment, one partition change by change."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.filters import moment_filter
 from access.rest.paging import PageRequest, page_response
 from access.rest.problems import Problem
 from access.rest.shapes import Int32Field, Int64Field, example, lists
+from access.rest.views import RestView
 from controller import history
 from controller.models import Partition
 from muster.kernel.error_codes import ErrorCode
+from runtime import database_clock
 
 _STATES = ("known", "not-created", "not-known")
 _AS_OF = moment_filter("as_of", "The moment, in UTC if it names no zone; without it: now.")
+_CLOCKS_DIFFER: Final = timedelta(minutes=1)
+"""Whoever asks of the very moment may have a clock that is ahead."""
+
 _PRESENT: Final = datetime.max.replace(tzinfo=UTC)
 """Behind each turn, also where the clock of the database is ahead of this host's, or was once."""
 
@@ -91,12 +95,15 @@ class PartitionThenShape(serializers.Serializer[Any]):
     removed_at = serializers.DateTimeField(allow_null=True)
 
 
-class TopicHistory(APIView):
+class TopicHistory(RestView):
     """Leader, ISR and replicas of the partitions of a topic at a moment; of deleted topics, too."""
 
     @lists("List partitions as of a moment", PartitionThenShape, _AS_OF)
     def get(self, request: Request, page: PageRequest, topic: str) -> Response:
         moment = page.filters.get("as_of") or _PRESENT
+        if _PRESENT > moment > database_clock.now() + _CLOCKS_DIFFER:
+            # What is now would be told as what is then.
+            raise Problem(400, "as_of has not come yet; leave it out for now.", ErrorCode.INVALID_REQUEST)
         then = history.topic_then(topic, moment) if "\x00" not in topic else None
         if then is None:
             text = "There is no such topic, and there was none at that moment."
@@ -110,7 +117,7 @@ class TopicHistory(APIView):
         )
 
 
-class PartitionHistory(APIView):
+class PartitionHistory(RestView):
     """What became of a partition, newest first, as far back as the journal tells."""
 
     @lists("List changes of a partition", PartitionChangeShape)

@@ -49,6 +49,15 @@ def test_the_present_is_told_as_it_is_by_a_host_whose_clock_is_behind(
     assert [(row["leader"], row["version"]) for row in now] == [(None, 102), (2, 100)]
 
 
+def test_nobody_is_told_what_will_be(viewer: Caller) -> None:
+    """A moment that has not come was answered by what is now, as known then."""
+    past(cast.add_topic("orders", 2, [(2, 1)]))
+    assert viewer.get(f"topics/orders/history?as_of={at(-0.5)}").status_code == 200, "a clock that is ahead"
+    for minutes in (-2, -60 * 24 * 400):
+        answer = viewer.get(f"topics/orders/history?as_of={at(minutes)}")
+        assert answer.status_code == 400 and "has not come yet" in answer.json()["detail"]
+
+
 def test_a_topic_that_was_deleted_since_is_told_as_it_was(viewer: Caller) -> None:
     topic = cast.add_topic("orders", 2, [(2, 1)])
     topic_id = str(topic.topic_id)
@@ -95,11 +104,12 @@ def test_what_was_before_a_restore_is_told_behind_it(viewer: Caller) -> None:
         succession.adopt(cursor.connection, "node-1")
 
     def as_of(moment: str) -> list[tuple[object, ...]]:
-        rows = viewer.get(f"topics/orders/history?as_of={moment}").json()["items"]
+        asked = f"?as_of={moment}" if moment else ""
+        rows = viewer.get(f"topics/orders/history{asked}").json()["items"]
         return [(row["state"], row["leader"], row["leader_epoch"], row["isr"]) for row in rows]
 
     lifted = ("known", None, 2 + LIFT)
-    assert as_of(at(-60)) == [(*lifted, [1]), (*lifted, [2, 1])]
+    assert as_of("") == [(*lifted, [1]), (*lifted, [2, 1])]
     assert as_of(at(5)) == [("known", None, 2, [1]), ("known", 2, 1, [2, 1])]
     assert as_of(at(45)) == [("known", 2, 1, [2, 1])] * 2
     told = viewer.get("partitions/orders/0/history").json()["items"]
