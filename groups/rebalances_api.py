@@ -1,14 +1,15 @@
 """This room is the REST door of a group's rebalances, told from the journal."""
 
+from datetime import datetime
 from typing import Any
 
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from access.rest.paging import PageRequest, page_response
 from access.rest.shapes import Int32Field, Int64Field, example, lists
+from access.rest.views import RestView
 from groups.history import Rebalance
 from groups.journal import rebalances_of
 from groups.members import find_group
@@ -49,15 +50,18 @@ class RebalanceShape(serializers.Serializer[Any]):
     length_ms = serializers.FloatField()
 
 
-class RebalanceList(APIView):
+class RebalanceList(RestView):
     """The last rebalances of a group, newest first, as far back as its page looks."""
 
     @lists("List rebalances of a group", RebalanceShape)
     def get(self, request: Request, page: PageRequest, group: str) -> Response:
         found = find_group(group)
-        skipped = int(page.after[0]) if page.after else 0
-        told = list(enumerate(rebalances_of(found.name, found.shard, TOLD), start=1))[skipped:]
-        return page_response(request, page, told, lambda row: [row[0]], lambda row: _shown(row[1]))
+        told = rebalances_of(found.name, found.shard, TOLD)
+        if page.after:
+            # Not so many rows further: others begin meanwhile.
+            before = datetime.fromisoformat(page.after[0])
+            told = [one for one in told if one.started < before]
+        return page_response(request, page, told, lambda row: [row.started.isoformat()], _shown)
 
 
 def _shown(rebalance: Rebalance) -> dict[str, Any]:

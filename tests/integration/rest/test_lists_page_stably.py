@@ -72,6 +72,20 @@ def test_a_row_that_comes_or_goes_moves_no_other(viewer: Caller) -> None:
     assert [item["group"] for item in walk(viewer, "groups", 2, change)] == ["a", "c", "e", "f", "g"]
 
 
+def test_a_rebalance_that_begins_meanwhile_has_none_told_twice(viewer: Caller) -> None:
+    group = cast.add_group("ann")
+
+    def rebalance(generation: int) -> None:
+        records = [cast.came(f"m-{generation}"), GenerationOpened(generation), PhaseEntered(Phase.STABLE)]
+        at = cast.ago(seconds=90 - 10 * generation)
+        cast.journal(f"coordinator/{group.shard}", "ann", at, "turn", records)
+
+    for generation in range(1, 6):
+        rebalance(generation)
+    told = walk(viewer, "rebalances/ann", 2, lambda: rebalance(6))
+    assert [item["generation"] for item in told] == [5, 4, 3, 2, 1]
+
+
 def test_a_cursor_of_other_filters_is_refused(viewer: Caller) -> None:
     for name in ("ann", "anna", "ben"):
         cast.add_group(name)
