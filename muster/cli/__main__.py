@@ -23,7 +23,8 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     finally:
         # What Python does at its end is no place for a traceback.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

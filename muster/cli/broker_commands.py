@@ -12,7 +12,7 @@ from muster.cli.rest import named
 from muster.cli.screen import Column
 from muster.cli.session import Session
 from muster.cli.typed import whole
-from muster.cli.words import NOTHING, at, size
+from muster.cli.words import NOTHING, at, name_of_partition, size
 
 app = typer.Typer(help="Brokers.", no_args_is_help=True, rich_markup_mode=None)
 Broker = Annotated[int, typer.Argument(help="The broker's id.", parser=whole(1))]
@@ -102,7 +102,11 @@ def logs(
     """List logs in trouble."""
     asked = {"broker": broker, "topic": topic, "state": state}
     session.show(
-        lambda: session.screen.rows(session.rest.rows("logs", session.most, **asked), _LOGS, "topic")
+        lambda: session.screen.rows(
+            session.rest.rows("logs", session.most, **asked),
+            _LOGS,
+            "partition" if topic else name_of_partition,
+        )
     )
 
 

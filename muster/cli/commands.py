@@ -3,6 +3,7 @@
 import inspect
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-from muster.cli.failures import ExitCode, Failure
+from muster.cli.failures import ExitCode, Failure, usage
 from muster.cli.places import Wanted
 from muster.cli.screen import Output, Screen, close
 from muster.cli.session import Asking, Session
@@ -117,7 +118,12 @@ def command(
 
         def run(invocation: typer.Context, **given: Any) -> None:
             said = {one.name: given.pop(one.name) for one in shared} | _said_before(invocation)
-            _run(lambda session: function(session, **given), said)
+
+            def work(session: Session) -> None:
+                _refuse_empty(invocation)
+                function(session, **given)
+
+            _run(work, said)
 
         _sign(run, [_CONTEXT, *own, *shared])
         run.__name__, run.__doc__ = function.__name__, function.__doc__
@@ -142,6 +148,19 @@ def _said_before(context: typer.Context) -> dict[str, Any]:
     """Of what stands before the command, what does not stand behind it, too."""
     before: dict[str, Any] = context.find_root().obj or {}
     return {name: value for name, value in before.items() if not _is_said(context, name)}
+
+
+def _refuse_empty(context: typer.Context) -> None:
+    """Raise Failure for an option that is empty, as `--url "$PROD"` where nobody set that.
+
+    It would count as left out, and another cluster be meant, all rows, any version, or a new key.
+    """
+    contexts: list[Any] = [context.find_root(), context]
+    for where in contexts:
+        for one in where.command.params:
+            is_empty = one.param_type_name == "option" and where.params.get(one.name or "") == ""
+            if is_empty and _is_said(where, str(one.name)):
+                raise usage(f"{max(one.opts, key=len)} is empty.", "Give it a value, or leave it out.")
 
 
 def _is_said(context: typer.Context, name: str) -> bool:
@@ -198,6 +217,9 @@ def _run(work: Callable[[Session], None], said: dict[str, Any]) -> None:
     """Run it, and end with its code; nobody is shown where in the program something went wrong."""
     _open_streams()
     is_writing = "key" in said
+    if is_writing:
+        # Whatever ends it by SIGTERM, as `timeout` does, is told of the change what Ctrl-C is told.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     screen = Screen(said["output"], said["quiet"], is_needed=not is_writing)
     session = Session(
         screen,

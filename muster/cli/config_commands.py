@@ -6,7 +6,7 @@ import typer
 
 from muster.cli.asking import ask, tag_of, tell
 from muster.cli.commands import command
-from muster.cli.failures import usage
+from muster.cli.failures import ExitCode, Failure, usage
 from muster.cli.rest import named
 from muster.cli.screen import Column
 from muster.cli.session import Session
@@ -43,7 +43,7 @@ def list_configs(
     if key:
         found = next((row for row in rows if row["name"] == key), None)
         if found is None:
-            raise usage(f"There is no config {key} here.", "`--all` lists them.")
+            raise Failure(ExitCode.NOT_FOUND, f"There is no config {key} here.", "`--all` lists them.")
         facts = [("name", key), ("value", found["value"]), ("takes", found["takes"])]
         facts += [("what", found["documentation"])]
         facts += [("said by", f"{one['source']} {one['name']}={one['value']}") for one in found["synonyms"]]

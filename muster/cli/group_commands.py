@@ -6,10 +6,11 @@ import typer
 
 from muster.cli import group_actions
 from muster.cli.commands import command
+from muster.cli.failures import usage
 from muster.cli.rest import named
 from muster.cli.screen import Column
 from muster.cli.session import Session
-from muster.cli.words import NOTHING, at, partitions
+from muster.cli.words import NOTHING, at, name_of_partition, partitions
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True, rich_markup_mode=None)
 Group = Annotated[str, typer.Argument(help="The group's name.")]
@@ -99,15 +100,17 @@ def offsets(
     ] = None,
 ) -> None:
     """List what a group has committed, and its lag."""
+    if partition is not None and not topic:
+        raise usage("--partition names one of --topic.")
 
     def page() -> None:
-        if topic and partition is not None:
+        if partition is not None:
             rows = [session.rest.get(named("offsets", group, topic, partition)).body]
         else:
             rows = list(session.rest.rows("offsets", session.most, group=group, topic=topic))
             if not rows:
                 _require(session, group, topic)
-        session.screen.rows(rows, OFFSETS, "offset")
+        session.screen.rows(rows, OFFSETS, "partition" if topic else name_of_partition)
 
     session.show(page)
 

@@ -10,7 +10,7 @@ from muster.cli.failures import ExitCode, Failure, usage
 from muster.cli.screen import Column
 from muster.cli.session import Session
 from muster.cli.typed import scope
-from muster.cli.words import at
+from muster.cli.words import at, name_of_partition
 
 app = typer.Typer(help="What elections may have lost.", no_args_is_help=True, rich_markup_mode=None)
 State = Annotated[str, typer.Option("--state", help="open or acknowledged.")]
@@ -40,7 +40,11 @@ def list_losses(
     """List elections that may have lost records."""
     asked = {"state": state, "topic": topic, "partition": partition}
     session.show(
-        lambda: session.screen.rows(session.rest.rows("losses", session.most, **asked), _LOSSES, "topic")
+        lambda: session.screen.rows(
+            session.rest.rows("losses", session.most, **asked),
+            _LOSSES,
+            "partition" if topic else name_of_partition,
+        )
     )
 
 

@@ -208,7 +208,7 @@ def checked(place: Place, plaintext: bool) -> Place:
         raise usage("The token holds something that no token holds.", "It looks like mst_… on one line.")
     path = parts.path.rstrip("/").removesuffix(PREFIX)
     where = f"[{host}]" if ":" in host else host
-    url = f"{parts.scheme}://{where}{f':{port}' if port else ''}{path}"
+    url = f"{parts.scheme}://{where}{'' if port is None else f':{port}'}{path}"
     return Place(url, place.token, place.ca_file, place.found)
 
 

@@ -28,7 +28,7 @@ _QUOTAS: Final = [
 @command(app, "list", lists=0)
 def list_quotas(session: Session) -> None:
     """List quotas, in bytes a second and broker."""
-    session.screen.rows(session.rest.rows("quotas", session.most), _QUOTAS, "user")
+    session.screen.rows(session.rest.rows("quotas", session.most), _QUOTAS, _name)
 
 
 @command(app, "set", asks=True)
@@ -77,6 +77,12 @@ def _tag(session: Session, now: dict[str, Any]) -> str:
     if said == "*" or said.endswith('"'):
         return said
     return f'"{said or now.get("version", 0)}"'
+
+
+def _name(row: dict[str, Any]) -> str:
+    """As Kafka calls it: a user and a client id may be spelled alike."""
+    parts = (("users", row["user"]), ("clients", row["client_id"]))
+    return "/".join(f"{kind}/{name}" for kind, name in parts if name is not None)
 
 
 def _rate(value: int | None) -> str:

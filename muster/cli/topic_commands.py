@@ -1,15 +1,16 @@
 """This room shows topics and their partitions."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
 from muster.cli import topic_actions
 from muster.cli.commands import command
+from muster.cli.failures import usage
 from muster.cli.rest import named
 from muster.cli.screen import Column
 from muster.cli.session import Session
-from muster.cli.words import at, size
+from muster.cli.words import at, name_of_partition, size
 
 app = typer.Typer(help="Topics.", no_args_is_help=True, rich_markup_mode=None)
 Topic = Annotated[str, typer.Argument(help="The topic's name.")]
@@ -96,9 +97,11 @@ def list_partitions(
     partition: Annotated[int | None, typer.Option("--partition", help="Only this one of --topic.")] = None,
 ) -> None:
     """List partitions of all topics: leaders, replicas, who is in sync."""
+    if partition is not None and (not topic or state or leader or replica):
+        raise usage("--partition names one of --topic, and nothing else chooses beside it.")
 
     def page() -> None:
-        if topic and partition is not None:
+        if partition is not None:
             rows = [session.rest.get(named("partitions", topic, partition)).body]
         else:
             asked = {"topic": topic, "state": state, "leader": leader, "replica": replica}
@@ -109,11 +112,6 @@ def list_partitions(
     session.show(page)
 
 
-def name_of_partition(row: dict[str, Any]) -> str:
-    """As the pages and requests call it."""
-    return f"{row['topic']}-{row['partition']}"
-
-
 @command(app, "as-of", lists=0)
 def as_of(
     session: Session,
@@ -121,6 +119,8 @@ def as_of(
     moment: Annotated[str, typer.Argument(help="Such as 2026-11-21T03:04:27Z; UTC without a zone.")],
 ) -> None:
     """Show who led and who was in sync at a moment, of a topic that is gone by now, too."""
+    if not moment:
+        raise usage("The moment is empty, and would stand for now.", "It looks like 2026-11-21T03:04:27Z.")
     rows = session.rest.rows(named("topics", topic, "history"), session.most, as_of=moment)
     session.screen.rows(rows, _THEN, "partition")
 

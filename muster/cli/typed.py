@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from operator import index
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,8 +89,8 @@ def reassignment(name: str) -> list[dict[str, Any]]:
         return [
             {
                 "topic": str(one["topic"]),
-                "partition": int(one["partition"]),
-                "replicas": [int(broker) for broker in one["replicas"]],
+                "partition": index(one["partition"]),
+                "replicas": [index(broker) for broker in one["replicas"]],
             }
             for one in told["partitions"]
         ]

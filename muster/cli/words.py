@@ -68,6 +68,11 @@ def size(count: Any) -> str:
     return f"{count} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
+def name_of_partition(row: dict[str, Any]) -> str:
+    """As the pages and requests call it."""
+    return f"{row['topic']}-{row['partition']}"
+
+
 def partitions(numbers: Iterable[int]) -> str:
     """`0-3,7`: numbers in order, runs joined."""
     runs: list[list[int]] = []

@@ -97,13 +97,15 @@ def test_no_plan_is_approved_on_a_version_that_nobody_told(nobody: Muster) -> No
     assert [one.startswith(b"POST") for one in asked].count(True) == 1
 
 
-def ended_by_ctrl_c(muster: Muster, asked: list[bytes], heard: int, *words: object) -> Said:
+def ended_by_ctrl_c(
+    muster: Muster, asked: list[bytes], heard: int, *words: object, by: signal.Signals = signal.SIGINT
+) -> Said:
     """How it ends when somebody interrupts it while the server says nothing to what it heard last."""
     process = muster.begin(*words, stdout=subprocess.PIPE)
     try:
         while len(asked) < heard:
             assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(by)
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
@@ -111,9 +113,10 @@ def ended_by_ctrl_c(muster: Muster, asked: list[bytes], heard: int, *words: obje
 
 
 def test_who_interrupts_a_change_is_told_how_it_may_stand(nobody: Muster) -> None:
+    """By SIGTERM, as `timeout` and a cancelled job do, the key was lost with which it is asked again."""
     asked: list[bytes] = []
     with stranger(silent, asked=asked) as url:
-        ended = ended_by_ctrl_c(nobody, asked, 1, *CREATE, "--url", url)
+        ended = ended_by_ctrl_c(nobody, asked, 1, *CREATE, "--url", url, by=signal.SIGTERM)
     assert (ended.code, ended.out) == (ExitCode.INTERRUPTED, "")
     assert MAYBE in ended.err and "Traceback" not in ended.err
 

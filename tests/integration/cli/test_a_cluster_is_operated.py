@@ -172,6 +172,9 @@ def test_configs_are_listed_and_changed(operated: Operated) -> None:
     soon = muster("configs", "change", "--topic", topic, "-s", "retention.ms=soon", *WHY)
     refused(soon, ExitCode.REFUSED, "retention.ms")
     refused(muster("configs", "list"), ExitCode.USAGE, "--topic NAME")
+    refused(
+        muster("configs", "list", "retention", "--topic", topic), ExitCode.NOT_FOUND, "no config retention"
+    )
 
 
 def test_quotas_are_set_and_taken_away(operated: Operated) -> None:
@@ -182,6 +185,8 @@ def test_quotas_are_set_and_taken_away(operated: Operated) -> None:
     [row] = [one for one in muster.done("quotas", "list", "-o", "json").json if one["user"] == "olga"]
     assert (row["producer_byte_rate"], row["consumer_byte_rate"]) == (10_000_000, 5_000_000)
     assert "10.0 MB/s" in muster.done("quotas", "list").out
+    named = muster.done("quotas", "list", "-o", "name").out.splitlines()
+    assert {"users/olga", "clients/<default>"} <= set(named), "who has no user was called None"
     stale = muster("quotas", "delete", "--user", "olga", *WHY, "--if-match", "1")
     refused(stale, ExitCode.CONFLICT)
     refused(muster("quotas", "delete", "--user", "olgaa", *WHY), ExitCode.NOT_FOUND, "There is no such quota")

@@ -31,6 +31,11 @@ def test_groups_and_topics_are_listed_and_shown(viewer: Muster) -> None:
     assert [one["partition"] for one in offsets] == [0, 1, 2, 3, 4, 5]
     one = viewer.done("groups", "offsets", "departures", "--topic", "flights", "--partition", 5, "-o", "json")
     assert one.json == offsets[5:]
+    named = viewer.done("groups", "offsets", "departures", "-o", "name").out.splitlines()
+    assert "flights-5" in named, "not the offset that is committed"
+    assert viewer.done("groups", "offsets", "departures", "--topic", "flights", "-o", "name").out == "".join(
+        f"{number}\n" for number in range(6)
+    )
     for slip in (("departurs",), ("departures", "--topic", "flihgts")):
         assert viewer("groups", "offsets", *slip).code == ExitCode.NOT_FOUND, "not: there is no lag"
     assert viewer.done("topics", "list", "--contains", "LIGHT", "-o", "name").out == "flights\n"
@@ -215,6 +220,7 @@ def test_what_elections_lost_is_a_finding(viewer: Muster) -> None:
     [row] = viewer.done("losses", "list", "--state", "open", "-o", "json").json
     assert (row["topic"], row["lost"], row["waits_for"]) == ("orders", None, [1])
     assert "unclean election" in viewer.done("losses", "list").out
+    assert viewer.done("losses", "list", "-o", "name").out == "orders-0\n"
     refused = viewer("losses", "acknowledge", "--topic", "orders:0", "--reason", "seen")
     assert refused.code == 6 and "may not operate" in refused.err
     assert viewer("losses", "acknowledge", "--topic", "clicks", "--reason", "seen").code == 3

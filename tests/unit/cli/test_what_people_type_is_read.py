@@ -53,7 +53,17 @@ def test_what_does_not_fit_is_a_mistake_of_whoever_typed_it(read: Callable[[str]
 
 
 @pytest.mark.parametrize(
-    "written", ["", "[]", "{}", '{"partitions": [{"topic": "a"}]}', '{"partitions": 1}', "\x00"]
+    "written",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"partitions": [{"topic": "a"}]}',
+        '{"partitions": 1}',
+        "\x00",
+        '{"partitions": [{"topic": "a", "partition": 1.5, "replicas": [1]}]}',
+        '{"partitions": [{"topic": "a", "partition": 0, "replicas": [Infinity]}]}',
+    ],
 )
 def test_a_file_that_is_no_reassignment_is_told_by_its_form(written: str, tmp_path: Path) -> None:
     file = tmp_path / "moves.json"
