@@ -151,6 +151,8 @@ def answer(exception: Exception, context: dict[str, Any]) -> Response | None:
 def _as_refusal(exception: Exception) -> exceptions.APIException | None:
     if isinstance(exception, exceptions.MethodNotAllowed):
         return Problem(405, "This is not done here; Allow says what is.")
+    if isinstance(exception, exceptions.UnsupportedMediaType):
+        return Problem(415, "The body is to be JSON: send it with Content-Type: application/json.")
     if isinstance(exception, exceptions.APIException):
         return exception
     if isinstance(exception, Http404):

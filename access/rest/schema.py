@@ -19,8 +19,10 @@ _REFUSALS_OF_WRITES = {
     "409": "The present state does not allow it; nothing was changed.",
     "412": "If-Match names another version; `current` is the row as it is now, and ETag its version.",
     "413": "It has more than 1 MiB; nothing was changed.",
+    "415": "Content-Type is not application/json; nothing was changed.",
     "422": "The Idempotency-Key was given to another request.",
     "428": "If-Match is missing.",
+    "500": "Whoever decides it failed by a mistake of ours, which the log names.",
 }
 
 _PROBLEM: dict[str, Any] = {
@@ -73,18 +75,23 @@ def add_what_all_share(result: dict[str, Any], **hook: Any) -> dict[str, Any]:
     for path in result["paths"].values():
         for method, operation in path.items():
             answers = operation["responses"]
+            names = [parameter["name"] for parameter in operation.get("parameters", [])]
             refusals = _REFUSALS if method == "get" else _REFUSALS | _REFUSALS_OF_WRITES
+            never = {"415"} if "requestBody" not in operation else set()
+            never |= {"428"} if "If-Match" not in names else set()
             for status, description in refusals.items():
-                answers.setdefault(status, {"description": description, "content": content})
+                if status not in never:
+                    answers.setdefault(status, {"description": description, "content": content})
             for status, answer in answers.items():
                 answer["headers"] = {**_ALWAYS, **_OF_STATUS.get(status, {})}
             answers["200"]["headers"] |= _ETAG if "304" in answers else {}
             if method != "get":
                 for status in {"200", "201"} & set(answers):
                     answers[status]["headers"] |= _ASKED | (_NEXT if status == "201" else {})
-            names = [parameter["name"] for parameter in operation.get("parameters", [])]
             answers["200"]["headers"] |= _LINK if "cursor" in names else {}
+    shapes = result["components"]["schemas"]
     for name, example in EXAMPLES.items():
-        if name in result["components"]["schemas"]:
-            result["components"]["schemas"][name]["examples"] = [example]
+        # What is sent has a name of its own there.
+        for called in {name, f"{name}Request"} & shapes.keys():
+            shapes[called]["examples"] = [example]
     return result

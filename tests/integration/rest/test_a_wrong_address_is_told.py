@@ -116,3 +116,12 @@ def test_allow_names_what_is_answered(path: str) -> None:
         answer = Client().generic(method, f"/api/v1/{path}", headers=headers)
         is_read = method in ("GET", "HEAD")
         assert answer.status_code in ((200, 404) if is_read else (405,)), method
+
+
+def test_a_body_of_another_kind_is_told_what_is_read() -> None:
+    """As `curl -d` sends it: it was told of an unsupported media type, by a status that no document named."""
+    headers = {"Authorization": f"Bearer {create_token('olga', Role.OPERATOR)}"}
+    answer = Client().post("/api/v1/topics", {"topic": "orders", "reason": "why"}, headers=headers)
+    assert answer.status_code == 415 and "Content-Type: application/json" in answer.json()["detail"]
+    document = Client().get("/api/v1/schema/", headers=headers).json()
+    assert "415" in document["paths"]["/api/v1/topics"]["post"]["responses"]

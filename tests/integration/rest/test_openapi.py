@@ -54,7 +54,10 @@ def test_the_document_says_what_a_change_needs_and_where_its_answer_leads(viewer
                 continue
             shape = operation["requestBody"]["content"]["application/json"]["schema"]
             for one in shapes[shape["$ref"].split("/")[-1]].get("oneOf", [shape]):
-                assert "reason" in shapes[one["$ref"].split("/")[-1]]["required"], (address, method)
+                stated = shapes[one["$ref"].split("/")[-1]]
+                assert "reason" in stated["required"], (address, method)
+                [example] = stated["examples"]
+                assert set(stated["required"]) <= set(example) <= set(stated["properties"]), (address, method)
 
 
 @pytest.mark.slow
