@@ -4,11 +4,6 @@
 import os
 import sys
 
-from kafkaserver.compiled import use_what_is_compiled
-from muster.kernel.environment import SettingError
-from muster.kernel.lean_imports import leave_out_what_serves_nobody
-from standalone.surroundings import STACK_COMMANDS, keep_what_reaches_a_stack
-
 PEOPLES = ("changepassword", "create_token", "create_user", "createsuperuser", "login_link")
 """Commands that ask for a password, or take a name as long as somebody types it."""
 
@@ -17,7 +12,22 @@ EMPTIES = ("flush",)
 
 
 def main() -> None:
-    """Run the management command named on the command line; what a person can mend fails with one line."""
+    """Run the management command named on the command line; what a person can mend fails with one line.
+
+    Ctrl-C is no failure of ours, also while modules are still being loaded.
+    """
+    try:
+        _run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _run() -> None:
+    from kafkaserver.compiled import use_what_is_compiled
+    from muster.kernel.environment import SettingError
+    from muster.kernel.lean_imports import leave_out_what_serves_nobody
+    from standalone.surroundings import STACK_COMMANDS, keep_what_reaches_a_stack
+
     leave_out_what_serves_nobody()
     command = sys.argv[1] if len(sys.argv) > 1 else ""
     if command in EMPTIES:
@@ -40,8 +50,6 @@ def main() -> None:
         if command == "run_node":
             use_what_is_compiled(os.environ)
         execute_from_command_line(sys.argv)
-    except KeyboardInterrupt:
-        sys.exit(130)
     except EOFError:
         # In another command a pipe that ended, of which a traceback tells more.
         if command not in PEOPLES:
