@@ -190,7 +190,7 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => {
 
 const live = one(".live"), watch = body.dataset.watch;
 let socket, boot = "", sequence = 0, heard = 0, tries = 0, retry, reading = false, again = false, paused = false, answers = true, silent = false;
-let changes = 0, owed = null, gone = false, begun = 0, tried = 0, title = document.title;
+let changes = 0, owed = null, gone = false, begun = 0, tried = 0, polled = 0, title = document.title;
 const findings = () => one("#tiles span")?.textContent;
 let known = findings();
 // When, by the server's clock, all that is shown was true: rendered then, or looked at and not changed since.
@@ -227,7 +227,12 @@ async function read() {
     // The role was taken away: the page itself says so.
     if (answer.status === 403) return location.reload();
     // Of the database only the server tells: a page may as well fail by itself.
-    if (!answer.ok) { answers = false; silent &&= answer.status === 503 && (await answer.text()).includes('class="brand"'); return; }
+    if (!answer.ok) {
+      answers = false;
+      const told = answer.status === 503 ? await answer.text() : "";
+      silent = told.includes('class="brand"') && (silent || told.includes("The database did not answer"));
+      return;
+    }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     // Something in between answered in our place, or broke off in the middle: that is not what the page shows.
     if (!one("#help", page)) { answers = silent = false; return; }
@@ -238,6 +243,7 @@ async function read() {
     answers = true;
     gone = silent = false;
     owed = null;
+    if (socket?.readyState !== 1 || Date.now() - heard > 3000) polled = Date.now();
     document.title = title = page.title;
     for (const name of ["rendered", "now"]) body.dataset[name] = page.body.dataset[name] || "";
     // The answer may have been long on its way: of what both clocks allow the least is believed to be new.
@@ -264,11 +270,8 @@ function connect(now) {
   clearTimeout(retry);
   begun = Date.now();
   const mine = (socket = new WebSocket(location.origin.replace("http", "ws") + "/ws/live/"));
-  let taken = false;
-  mine.onopen = () => {
-    taken = true;
-    mine.send(JSON.stringify({ watch, rendered: body.dataset.rendered, boot, since: sequence }));
-  };
+  mine.onopen = () => mine.send(JSON.stringify({ watch, rendered: body.dataset.rendered, boot, since: sequence }));
+  if (polled > heard) read();
   mine.onmessage = (event) => {
     const word = JSON.parse(event.data);
     heard = Date.now();
@@ -290,13 +293,14 @@ function connect(now) {
     if (mine !== socket) return;
     if (event.code === 4401) return location.reload();
     lost();
-    // A browser does not say why nobody took it: of a session that ended meanwhile the page itself leads to the door.
-    if (!taken) read();
+    // A browser does not say why nobody took it. Of a session that ended meanwhile the page itself leads to the door;
+    // where a proxy lets no websocket through, it is read by asking.
+    if (heard <= begun && tried < begun) read();
   };
 }
 function lost() {
   socket = undefined;
-  const wait = Math.min(15, 2 ** tries++) * (0.8 + Math.random() * 0.4);
+  const wait = Math.min(polled > heard ? 10 : 15, 2 ** tries++) * (0.8 + Math.random() * 0.4);
   all("[data-again]").forEach((text) => (text.textContent = `Connecting again in ${Math.ceil(wait)}s.`));
   clearTimeout(retry);
   if (!document.hidden) retry = setTimeout(connect, wait * 1000);
@@ -308,23 +312,25 @@ function watchdog() {
   const dead = socket;
   lost();
   dead.close();
+  read();
 }
 function show() {
-  const quiet = Date.now() - heard, unheard = quiet > 3000, off = unheard || !answers || gone, age = written(quiet);
-  const never = !boot && !unheard, asof = new Date(fresh).toISOString().slice(11, 19);
-  live.dataset.state = paused ? "paused" : never ? "wait" : off ? "off" : "on";
+  const asks = polled > heard, quiet = Date.now() - Math.max(heard, polled), unheard = quiet > (asks ? 20000 : 3000);
+  const off = unheard || !answers || gone, never = !boot && !asks && !unheard, age = written(quiet);
+  const asof = new Date(fresh).toISOString().slice(11, 19), old = serverNow() - fresh;
+  live.dataset.state = paused ? "paused" : never ? "wait" : off ? "off" : asks ? "poll" : "on";
   html.toggleAttribute("data-stale", off && !paused);
   html.toggleAttribute("data-over", off && !paused && !gone);
-  const state = paused ? "Paused, " + written(serverNow() - fresh) : never ? "Connecting" : !off ? (owed ? "Live, held" : `Live, ${(Math.max(quiet, serverNow() - fresh) / 1000).toFixed(1)}s`) : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
+  const state = paused ? "Paused, " + written(old) : never ? "Connecting" : !off ? (owed ? "Live, held" : asks ? "Live by polling, " + written(old) : `Live, ${(Math.max(quiet, old) / 1000).toFixed(1)}s`) : gone ? "Gone" : unheard ? "Not connected, " + age : "No data now";
   if (live.textContent !== state) live.textContent = state;
   // What a person points at, or is in, may be older than the rest of the page.
-  live.title = paused ? "Press to go on." : owed ? "What changed where you point or type is put in when you leave it. Press to pause." : "Press to pause.";
+  live.title = paused ? "Press to go on." : owed ? "What changed where you point or type is put in when you leave it. Press to pause." : asks && !off ? "No live connection comes through: the page is read again every 10s. Press to pause." : "Press to pause.";
   document.title = off && !paused ? "Not now: " + title : title;
   all("[data-notlive]").forEach((strip) => (strip.hidden = !off || paused || gone));
   all("[data-why]").forEach((text) => (text.textContent = unheard ? "Not connected" : "No data now"));
   all("[data-meanwhile]").forEach((text) => (text.hidden = !silent));
   all("[data-failed]").forEach((text) => (text.hidden = unheard || silent));
-  all("[data-old]").forEach((text) => (text.textContent = written(serverNow() - fresh)));
+  all("[data-old]").forEach((text) => (text.textContent = written(old)));
   // A page that nothing changes stays open over midnight.
   all("[data-day]").forEach((text) => (text.textContent = new Date(fresh).toISOString().slice(0, 10)));
   all("[data-asof], main h1").forEach((text) => (text.matches("h1") ? (text.dataset.then = asof) : (text.textContent = asof)));

@@ -97,3 +97,38 @@ def test_an_answer_that_lay_for_long_does_not_set_the_clock_of_a_page_back(open_
     expect(page.locator("#head .big-state")).to_contain_text("generation 44")
     # What runs on stands still for nobody, but not five seconds.
     assert abs(page.evaluate("ahead") - before) < 2_500
+
+
+NOWHERE = """window.WebSocket = class extends WebSocket {
+  constructor() { super(location.origin.replace("http", "ws") + "/nowhere/"); }
+}"""
+
+
+def test_a_page_whose_websocket_does_not_come_through_asks_and_says_so(open_page: Open) -> None:
+    """It was read again at each try, and said all the while that it was not connected and old."""
+    cast.departures(cast.add_topic("flights", 6, [(1, 2, 3)]))
+    page = open_page("/", width=390)
+    page.add_init_script(NOWHERE)
+    page.goto(f"{page.url}groups/departures/")
+    said, strip = page.locator(".live"), page.locator("[data-notlive]")
+    expect(said).to_have_text(re.compile(r"^Live by polling, (<1|\d+)s$"))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    ConsumerGroup.objects.update(generation=44, version=999)
+    expect(page.locator("#head .big-state")).to_contain_text("generation 44")
+    # Longer than three seconds, of which a live page is silent for none.
+    page.evaluate("polled -= 15000, heard -= 15000, show()")
+    expect(said).to_contain_text("Live by polling")
+    expect(strip).to_be_hidden()
+    page.route("**/groups/departures/", lambda route: route.fulfill(status=502, body=NOT_OURS))
+    expect(strip).to_be_visible()
+
+
+def test_a_page_whose_websocket_is_held_asks(open_page: Open) -> None:
+    """It waited for the next word for ever, though its address was answered."""
+    cast.departures(cast.add_topic("flights", 6, [(1, 2, 3)]))
+    page = open_page("/groups/departures/")
+    live(page)
+    ConsumerGroup.objects.update(generation=44, version=999)
+    page.evaluate("connect = () => {}; socket.onmessage = null; heard -= 10000; begun -= 10000; watchdog()")
+    expect(page.locator(".live")).to_have_text(re.compile("^Live by polling"))
+    expect(page.locator("#head .big-state")).to_contain_text("generation 44")
