@@ -3,13 +3,15 @@
 import json
 import secrets
 import time
-from functools import cache
+from datetime import datetime
+from functools import lru_cache
 
 from django.conf import settings
 from django.http import parse_cookie
 from django.template.loader import render_to_string
 
 from access.rest.problems import MEDIA_TYPE, RETRY_AFTER_S, SILENT_DATABASE, document
+from web import silence
 from web.bodies import Bodies, Crowded, Gone, TooLarge
 from web.desks import Busy, Desks, Handle, Message, Receive, Scope, Send, Silent
 from web.metrics import ANSWER_MS, ANSWERS, REFUSED
@@ -121,7 +123,8 @@ def refusal(path: str, why: str, theme: str = "") -> list[Message]:
         return _messages(status, body, MEDIA_TYPE, request_id, is_unread=why in _UNREAD)
     if path in _PLAIN:
         return _messages(status, f"{means}\n".encode(), "text/plain", request_id, is_unread=why in _UNREAD)
-    body = _page(why, theme).replace(b"REQUEST-ID", request_id.encode())
+    since = silence.since(means)
+    body = _page(why, theme, since).replace(b"REQUEST-ID", request_id.encode())
     return _messages(status, body, "text/html; charset=utf-8", request_id, is_unread=why in _UNREAD)
 
 
@@ -138,12 +141,14 @@ def unanswered(scope: Scope, body: bytes, why: str) -> list[Message]:
     return _messages(_WORDS[why][0], page.encode(), "text/html; charset=utf-8", request_id)
 
 
-@cache
-def _page(why: str, theme: str) -> bytes:
+@lru_cache(maxsize=64)
+def _page(why: str, theme: str, since: datetime | None) -> bytes:
     status, title, means, todo = _WORDS[why]
-    words = {"title": title, "means": means, "todo": todo, "request_id": "REQUEST-ID", "again": status == 503}
+    words = {"title": title, "means": means, "todo": todo, "request_id": "REQUEST-ID"}
+    # Of a body that was not read there is nothing to be asked for again by itself.
+    told = {"again": status == 503, "asks": why not in _UNREAD, "since": since, "zone": settings.TIME_ZONE}
     where = {"cluster_name": settings.MUSTER_CLUSTER_NAME, "environment": settings.MUSTER_ENVIRONMENT}
-    return render_to_string("error.html", {**words, **where, "theme": theme}).encode()
+    return render_to_string("error.html", {**words, **told, **where, "theme": theme}).encode()
 
 
 def _theme(scope: Scope) -> str:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import BadRequest
@@ -15,12 +15,14 @@ from django.views.decorators.csrf import csrf_exempt
 from access.rest.problems import (
     OTHER_SCHEMA,
     RETRY_AFTER_S,
+    SILENT_DATABASE,
     is_of_another_schema,
     problem_response,
     why_unanswered,
 )
 from access.typed import typed_into
 from access.views import at_an_old_page
+from web import silence
 from web.doors import READ, is_rest
 from web.themes import theme_in
 from web.unanswered import KEY, Fields, fields_of, page_of
@@ -31,8 +33,9 @@ _OF_SEVERAL_PARTS: Final = "multipart/form-data"
 def _answer(request: HttpRequest, status: int, title: str, means: str, todo: str) -> HttpResponse:
     if is_rest(request.path):
         return problem_response(request, status, f"{title}. {means}")
-    words = {"title": title, "means": means, "todo": todo, "request_id": getattr(request, "request_id", "")}
-    words["again"] = status >= 500
+    words: dict[str, Any] = {"title": title, "means": means, "todo": todo}
+    words["request_id"] = getattr(request, "request_id", "")
+    words |= {"again": status >= 500, "asks": status == 503, "since": silence.since(means)}
     words["typed"] = _typed(request)
     return render(request, "error.html", words, status=status)
 
@@ -52,7 +55,7 @@ def _unanswered(request: HttpRequest, status: int, means: str, todo: str) -> Htt
         return _answer(request, status, "The page could not be read", means, todo)
     fields, request_id = fields_of(request.POST), getattr(request, "request_id", "")
     theme = theme_in(request.COOKIES)
-    page = page_of(fields, request.path, means=means, request_id=request_id, theme=theme)
+    page = page_of(fields, request.path, means=means, request_id=request_id, theme=theme, asks=status == 503)
     return HttpResponse(page, status=status)
 
 
@@ -125,6 +128,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
     """
     exception = sys.exc_info()[1]
     if means := why_unanswered(exception):
+        if means == SILENT_DATABASE:
+            silence.noticed()
         answer = _unanswered(request, 503, means, "Try again in a few seconds.")
         answer["Retry-After"] = RETRY_AFTER_S
         return answer

@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from runtime import database_clock
+from web import silence
 
 log = structlog.get_logger(__name__)
 
@@ -155,6 +156,7 @@ class Hub:
                 if not self._failing:
                     log.warning("live pages cannot read", error=type(error).__name__)
                 self._failing = True
+                silence.noticed_by(error)
             self._looked.set()
             self._looked = asyncio.Event()
             await asyncio.sleep(max(0.0, LEAST_INTERVAL_MS / 1000 - (time.monotonic() - started)))

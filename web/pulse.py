@@ -7,6 +7,7 @@ import time
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from access.rest.problems import has_no_connection_left
+from web import silence
 from web.desks import Desk
 
 FELT_WITHIN_MS = 700
@@ -40,7 +41,9 @@ class Pulse:
         asked = self._asking
         await asyncio.wait({asked}, timeout=FELT_WITHIN_MS / 1000)
         if asked.done() and ((refusal := asked.exception()) is None or has_no_connection_left(refusal)):
+            silence.over()
             return True
+        silence.noticed()
         self._desk.cut()
         self._silent_until = time.monotonic() + SILENT_FOR_MS / 1000
         return False

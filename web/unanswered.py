@@ -7,6 +7,8 @@ from django.core.exceptions import SuspiciousOperation
 from django.http import QueryDict
 from django.template.loader import render_to_string
 
+from web import silence
+
 KEY: Final = "key"
 """The field by which a form that is sent twice is carried out once (runtime.requests)."""
 
@@ -35,10 +37,12 @@ def fields_in(content_type: bytes, body: bytes) -> Fields:
         return []
 
 
-def page_of(fields: Fields, path: str, *, means: str, request_id: str, theme: str = "") -> str:
+def page_of(
+    fields: Fields, path: str, *, means: str, request_id: str, theme: str = "", asks: bool = True
+) -> str:
     """The page about a form without an answer, which shows it again; `means` says why there is none.
 
-    `path` is the address that it was sent to.
+    `path` is the address that it was sent to. If it `asks`, it says when pages are answered again.
     """
     todo = _AT_THE_DOOR if path == settings.LOGIN_URL else _KNOWN_ONCE if fields else _LOST
     words = {
@@ -46,6 +50,9 @@ def page_of(fields: Fields, path: str, *, means: str, request_id: str, theme: st
         "means": means,
         "todo": todo,
         "again": False,
+        "asks": asks and bool(fields),
+        "since": silence.since(means),
+        "zone": settings.TIME_ZONE,
         "fields": fields,
         "request_id": request_id,
         "cluster_name": settings.MUSTER_CLUSTER_NAME,

@@ -93,6 +93,7 @@ def test_what_is_sent_while_postgresql_restarts_is_sent_again_and_done_once(
         expect(page.get_by_role("heading", name=UNANSWERED)).to_be_visible()
         fields: dict[str, Any] = page.locator("form").evaluate(_FIELDS)
     assert not WorkItem.objects.exists()
+    expect(page.get_by_role("status")).to_have_text("Pages are answered again: send it once more.")
     page.get_by_role("button", name="Send it again").click()
     page.wait_for_url("**/cluster/requests/*/")
     assert WorkItem.objects.get().reason == 'seen, "all" of it'
@@ -101,6 +102,23 @@ def test_what_is_sent_while_postgresql_restarts_is_sent_again_and_done_once(
     assert again.url == page.url and WorkItem.objects.count() == 1
     live(overview)
     assert overview.evaluate("window.loadedOnce"), "nobody had to load it again"
+
+
+def test_a_page_that_could_not_be_read_says_since_when_and_comes_by_itself(
+    open_page: Open, postgres_server: Postgres
+) -> None:
+    """It stood there until somebody pressed Try again, and nobody saw how long that had been."""
+    cast.one_night(groups=1)
+    page = open_page("/groups/")
+    live(page)
+    with closed(postgres_server, str(connections["default"].settings_dict["NAME"])):
+        expect(page.get_by_text("The database does not answer")).to_be_visible()
+        page.reload()
+        expect(page.get_by_role("heading", name="The page could not be read")).to_be_visible()
+        expect(page.locator("main")).to_contain_text(re.compile(r"Not answered since \d\d:\d\d:\d\d UTC\."))
+        expect(page.locator("main")).to_contain_text(re.compile("Asked again by itself, (once|. times)"))
+        looks(page)
+    live(page)
 
 
 def test_the_overview_says_that_no_worker_takes_work_until_one_does(open_page: Open) -> None:
