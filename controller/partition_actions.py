@@ -7,7 +7,7 @@ from typing import Any
 from django.http import Http404
 from django.urls import reverse
 
-from controller import conditions, copying
+from controller import choosing, conditions, copying
 from controller.actions import Action, Stated, Target, brokers_of, megabytes, valid
 from controller.models import NO_LEADER, Broker, Partition, Reassignment
 from controller.reassignments_api import TargetsShape
@@ -47,7 +47,7 @@ class MovePartition(_OfPartition):
         found = super().target(**address)
         row = found.row
         found.facts["now"] = ", ".join(str(one) for one in row.assigned if one not in row.adding)
-        found.facts["brokers"] = Broker.objects.defer("secret_hash").order_by("broker_id")
+        found.facts["choice"] = choosing.choice()
         return found
 
     def wish(self, target: Target, stated: Stated, version: str) -> AlterReassignments:
@@ -75,8 +75,8 @@ class MovePartition(_OfPartition):
         comes = [one for one in wanted if one not in settled]
         progress = getattr(row, "progress", None)
         size = progress.size_bytes if progress else None
-        live = {one.broker_id for one in target.facts["brokers"] if not one.fenced}
-        known = {one.broker_id for one in target.facts["brokers"]}
+        known = {one.broker_id for one in target.facts["choice"].brokers}
+        live = known - set(target.facts["choice"].fenced)
         return {
             "move": _Picture(settled, wanted),
             "comes": comes,

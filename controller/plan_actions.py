@@ -8,9 +8,8 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from access.rest.problems import Problem
-from controller import asking, catching_up, move_queries
+from controller import asking, catching_up, choosing, move_queries
 from controller.actions import Action, Stated, Target, brokers_of, megabytes, valid, whole
-from controller.models import Broker
 from controller.plans_api import (
     ApprovePlanShape,
     CancelPlanShape,
@@ -57,9 +56,8 @@ class ProposePlan(Action):
     at_once = True
 
     def target(self, **address: Any) -> Target:
-        brokers = Broker.objects.defer("secret_hash").order_by("broker_id")
         crumbs = (("Reassignments", reverse("reassignments")),)
-        return Target("", crumbs, facts={"kinds": KINDS, "brokers": brokers})
+        return Target("", crumbs, facts={"kinds": KINDS, "choice": choosing.choice()})
 
     def wish(self, target: Target, stated: Stated, version: str) -> Wish:
         kind = stated.get("kind", "")

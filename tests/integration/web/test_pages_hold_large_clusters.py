@@ -47,6 +47,19 @@ def test_brokers_are_found_sorted_and_paged(viewer: Client) -> None:
     assert "All 130 brokers" in text(viewer, "/cluster/")
 
 
+def test_a_form_names_many_brokers_by_their_racks(operator: Client) -> None:
+    """Three hundred with their racks were a telephone's ten screens, all of them the name of one field."""
+    page = text(operator, "/cluster/ask/propose-plan/")
+    assert "Brokers: 1, 2, 3" in page
+    for broker in range(4, 61):
+        cast.add_broker(broker, rack="east" if broker < 31 else "west", fenced=broker in (9, 40, 41, 42))
+    cast.add_topic("orders", 1, [(1, 2)])
+    for address in ("/cluster/ask/propose-plan/", "/cluster/ask/move-partition/partition/orders/0/"):
+        page = text(operator, address)
+        assert "60 brokers, 4 fenced: which ids there are" in page, address
+        assert "Fenced: 9, 40 to 42 Without a rack: 1 to 3 Rack east: 4 to 30 Rack west: 31 to 60" in page
+
+
 def test_of_many_brokers_the_replicas_are_named_in_one_column(viewer: Client) -> None:
     for broker in range(1, 14):
         cast.add_broker(broker, fenced=broker == 13)
