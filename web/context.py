@@ -92,13 +92,13 @@ def board(request: HttpRequest) -> list[Tile]:
         else _tile("topics", "Topics", topics, f"{count(health.one_copy)} one copy", False)
         if health.one_copy
         else Tile("topics", "Topics", topics, _plural(health.partitions, "partition")),
-        _brokers(cluster),
+        _brokers(cluster, away=controller_away(request) is not None),
         _moves(cluster.moves),
         Tile("journal", "Journal", reverse("journal"), last_turn()),
     ]
 
 
-def _brokers(cluster: ClusterStanding) -> Tile:
+def _brokers(cluster: ClusterStanding, *, away: bool) -> Tile:
     name, address = "Brokers", reverse("cluster")
     short, fenced, logs = len(cluster.short_of_room), len(cluster.fenced), cluster.logs_in_trouble
     if short:
@@ -107,6 +107,8 @@ def _brokers(cluster: ClusterStanding) -> Tile:
         return _tile("cluster", name, address, f"{count(fenced)} fenced", False)
     if logs:
         return _tile("cluster", name, address, f"{_plural(logs, 'log')} bad", False)
+    if away and cluster.live:
+        return Tile("cluster", name, address, "none seen", mark="unknown")
     return Tile("cluster", name, address, f"{count(len(cluster.live))} live")
 
 

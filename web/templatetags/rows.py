@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import template
+from django.template import Context
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from controller.queries import LIVE, BrokerRow
 from web.templatetags.written import age, mark, moment, one_line, plural
 from web.wording import count, size, straight
 
@@ -26,7 +28,14 @@ _ROW = (
 )
 _NOTE = '<span class="note {tone}"><i class="mark {mark}"></i> {words}</span>'
 _WORDS = '<span class="state {tone}"><i class="mark {mark}"></i>{words}</span>'
+NOT_SEEN = "Not seen"
 _AT_LEAST = mark_safe("&ge;&nbsp;")
+
+
+@register.simple_tag(takes_context=True)
+def seen_as(context: Context, row: BrokerRow) -> str:
+    """The word for a broker's state; `Not seen`: it was live, but no node is controller, who alone looks."""
+    return NOT_SEEN if row.state == LIVE and context["controller_away"] else row.state
 
 
 @register.simple_tag

@@ -492,3 +492,7 @@ def test_while_nobody_is_controller_every_page_says_that_it_may_be_out_of_date(v
     for address in places:
         assert "No node is controller since" in text(viewer, address), address
     assert "65 lanes have no owner" in text(viewer, "/"), "there it is the first finding"
+    # That it was live was known to the controller alone: it may have died since.
+    for address in ("/", "/cluster/", "/brokers/", "/brokers/1/"):
+        page = text(viewer, address)
+        assert "Not seen" in page and "Live" not in page and "none seen" in page, address
