@@ -44,7 +44,9 @@ class Turns(Generic[One]):
         self._whose = whose
         self._round_s = round_s
         self._ends_at = 0.0
-        """When the loop has to go round before anybody is served."""
+        """When the present time is over, in which whoever comes is served."""
+        self._went_round = True
+        """Whether the loop has gone round since that time began."""
         self._is_serving = False
         self._waiting: FairLine[One] = FairLine(loop.time)
 
@@ -52,9 +54,15 @@ class Turns(Generic[One]):
         """Whether it may be served now; else it is served in its turn.
 
         To learn of each round of the loop would cost one more, for each request of somebody who speaks alone.
-        So what is counted are times of so many milliseconds, and between two of them the loop goes round.
+        So what is counted are times, half as long as a round may take: when one is over the next begins where
+        the loop has gone round since it began, and else waits for that. No round holds more than two.
         """
-        if self._loop.time() < self._ends_at:
+        now = self._loop.time()
+        if now < self._ends_at:
+            return True
+        if self._went_round and not self._waiting:
+            self._ends_at, self._went_round = now + self._round_s / 2, False
+            self._loop.call_soon(self._goes_round)
             return True
         self.wait(one)
         return False
@@ -68,10 +76,13 @@ class Turns(Generic[One]):
             self._unseen.add(one)
             self._look[0](one)
 
+    def _goes_round(self) -> None:
+        self._went_round = True
+
     def _serve_those_who_wait(self) -> None:
         """In the next round, before whatever can be read in that."""
         ends_at, self._ends_at = self._loop.time() + self._round_s, float("inf")
-        self._is_serving = True
+        self._is_serving, self._went_round = True, False
         try:
             while self._waiting:
                 self._waiting.serve_next(self._serve_one)
@@ -79,8 +90,7 @@ class Turns(Generic[One]):
                     break
         finally:
             self._ends_at, self._is_serving = ends_at, False
-            if self._waiting:
-                self._loop.call_soon(self._serve_those_who_wait)
+            self._loop.call_soon(self._serve_those_who_wait if self._waiting else self._goes_round)
 
     def _serve_one(self, one: One) -> None:
         if one in self._unseen:

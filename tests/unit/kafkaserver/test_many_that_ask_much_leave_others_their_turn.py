@@ -146,6 +146,7 @@ def take_what_is_there(client: socket.socket) -> None:
 async def test_one_with_many_connections_is_served_no_more_than_another() -> None:
     served_now: list[str] = []
     turns: Turns[str] = Turns(asyncio.get_running_loop(), served_now.append, lambda one: one[0], 0.0)
+    assert turns.has("first")
     assert not any(turns.has(one) for one in ("a1", "a2", "a3", "b1", "c1"))
     for _ in range(5):
         await asyncio.sleep(0)
@@ -166,6 +167,7 @@ async def test_who_has_proved_who_it_is_shares_its_turns_with_its_principal() ->
 async def test_whoever_waits_longest_comes_first() -> None:
     served_now: list[str] = []
     turns: Turns[str] = Turns(asyncio.get_running_loop(), served_now.append, of_one, round_s=0.0)
+    assert turns.has("first")
     assert not any(turns.has(one) for one in ("ann", "ben", "cleo", "ben"))
     await asyncio.sleep(0)
     assert (served_now, turns.has("dan"), turns.has("cleo")) == (["ann"], False, False)
@@ -175,12 +177,48 @@ async def test_whoever_waits_longest_comes_first() -> None:
 
 
 async def test_within_their_time_all_are_served_and_at_once() -> None:
-    served_now: list[str] = []
-    turns: Turns[str] = Turns(asyncio.get_running_loop(), served_now.append, of_one, round_s=3600.0)
-    assert not any(turns.has(one) for one in ("ann", "ben", "cleo"))
+    turns: Turns[str] = Turns(asyncio.get_running_loop(), never, of_one, round_s=3600.0)
+    assert all(turns.has(one) for one in ("ann", "ben", "cleo"))
     await asyncio.sleep(0)
-    assert served_now == ["ann", "ben", "cleo"]
     assert turns.has("dan") and turns.has("ann")
+
+
+async def test_no_round_of_the_loop_holds_more_than_two_halves_of_its_time() -> None:
+    clock = Clock()
+    served_now: list[str] = []
+    turns: Turns[str] = Turns(clock, served_now.append, of_one, round_s=2.0)  # type: ignore[arg-type]
+    assert turns.has("ann")
+    await asyncio.sleep(0)
+    clock.now = 0.9
+    assert turns.has("ben"), "what is left of the time that the round before began"
+    clock.now = 1.8
+    assert turns.has("cleo"), "the loop has gone round since"
+    clock.now = 2.9
+    assert not turns.has("dan"), "and now it has to"
+    assert not turns.has("eve"), "nobody gets ahead of those who wait"
+    await asyncio.sleep(0)
+    assert served_now == ["dan", "eve"]
+    clock.now += 2.1
+    assert not turns.has("fred"), "those who waited had the time of this round"
+    for _ in range(3):
+        await asyncio.sleep(0)
+    clock.now += 2.1
+    assert turns.has("gus"), "who comes when nobody waits is not kept waiting"
+
+
+class Clock:
+    """The loop, by a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.call_soon = asyncio.get_running_loop().call_soon
+
+    def time(self) -> float:
+        return self.now
+
+
+def never(one: str) -> None:
+    raise AssertionError(f"{one} waited")
 
 
 async def test_whoever_cannot_be_served_keeps_nobody_waiting() -> None:
@@ -194,6 +232,7 @@ async def test_whoever_cannot_be_served_keeps_nobody_waiting() -> None:
         served_now.append(one)
 
     turns: Turns[str] = Turns(loop, serve, of_one, round_s=0.0)
+    assert turns.has("first")
     assert not any(turns.has(one) for one in ("ann", "ben"))
     for _ in range(2):
         await asyncio.sleep(0)
