@@ -130,7 +130,11 @@ class Guard:
         self._confirmed_at = at
 
     def watch(self, now: Instant, *servers: KafkaServer) -> None:
-        """To be called again and again: what nobody confirms is believed less and less."""
+        """To be called again and again: what nobody confirms is believed less and less, and of a certificate
+        that was renewed, or cannot be read, is told though nobody connects.
+        """
+        if self.certificate is not None:
+            self.certificate.read_again_if_changed()
         if not self.sasl or self._confirmed_at is None:
             return
         self.age_ms = elapsed_ms(self._confirmed_at, now)

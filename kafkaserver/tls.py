@@ -118,7 +118,7 @@ class Certificate:
         )
 
     def read_again_if_changed(self) -> None:
-        """Called before each connection.
+        """Called before each connection, and now and then.
 
         Whatever is wrong with the new files, the old certificate is served until they are right.
         What is wrong is said once, however many connect meanwhile.
