@@ -445,7 +445,8 @@ class LeaseKeeper:
         was, to be told to whom.
         """
         heard, was_for = self._heard(), self._making_way.made_way_for
-        to = self._making_way.look(self.run, look.peers, heard, sent_at, holds=holds)
+        controller = next((row.run for row in look.leases if row.name == CONTROLLER_LANE), None) or ""
+        to = self._making_way.look(self.run, look.peers, heard, sent_at, controller, holds=holds)
         if self._making_way.made_way_for != was_for:
             self.look_soon()
         if to is not None:

@@ -61,7 +61,7 @@ class MakingWay:
     def __init__(self) -> None:
         self.made_way_for = ""
         """A run; told with each renewal from the decision on, until this node is the controller again or
-        another makes way for it. Outlives this node's own run: the network is no better for a new one.
+        the controller makes way for it. Outlives this node's own run: the network is no better for a new one.
         """
         self._is_making_way = False
         self._last_look_at: Instant | None = None
@@ -69,16 +69,18 @@ class MakingWay:
         self._cases: dict[str, _Case] = {}
 
     def look(
-        self, run: str, peers: Sequence[Peer], heard: Heard, sent_at: Instant, *, holds: bool
+        self, run: str, peers: Sequence[Peer], heard: Heard, sent_at: Instant, controller: str, *, holds: bool
     ) -> Peer | None:
-        """To whom the controller's lease is to be given now; `holds`: it is this node's, `run`'s, and serves.
+        """To whom the controller's lease is to be given now; `holds`: it is this node's, `run`'s, and serves;
+        `controller`: whose run it is by its row.
 
         Decided at one look and done at a later one, when what both nodes tell of it is in the database.
         """
         last, self._last_look_at = self._last_look_at, sent_at
         if not holds:
             self._holding_since, self._is_making_way = None, False
-            if any(peer.made_way_for == run for peer in peers):
+            # Who did so before this node was the controller says so still, and proves nothing any more.
+            if any(peer.made_way_for == run and peer.run == controller for peer in peers):
                 self.made_way_for = ""
             return None
         if self._holding_since is None or last is None or elapsed_ms(last, sent_at) > LONGEST_GAP_MS:

@@ -32,6 +32,7 @@ class Rule:
         self.at_ms = 0
         self.peer = Peer(THEIRS, "node-2", "ws://two", False, 0, True)
         self.holds = True
+        self.controller = OURS
         self.given: list[str] = []
 
     def look(self, here: Heard, came: Iterable[int] = (), looks: int = 1, **peers: Any) -> str | None:
@@ -40,7 +41,8 @@ class Rule:
             self.at_ms += LOOK_EVERY_MS
             told: dict[str, Any] = {"renewals": self.peer.renewals + 1, **peers}
             self.peer = replace(self.peer, came=frozenset(came), **told)
-            to = self.rule.look(OURS, [self.peer], here, Instant(self.at_ms), holds=self.holds)
+            now = Instant(self.at_ms)
+            to = self.rule.look(OURS, [self.peer], here, now, self.controller, holds=self.holds)
             if to is not None:
                 return to.node
         return None
@@ -77,7 +79,7 @@ def test_nobody_comes_to_any_node_and_nothing_moves() -> None:
 def test_who_is_alone_makes_way_for_nobody() -> None:
     rule = MakingWay()
     looks = range(0, MANY_LOOKS * LOOK_EVERY_MS, LOOK_EVERY_MS)
-    assert all(rule.look(OURS, [], heard(), Instant(at), holds=True) is None for at in looks)
+    assert all(rule.look(OURS, [], heard(), Instant(at), OURS, holds=True) is None for at in looks)
 
 
 def test_as_many_here_as_there_leave_all_as_it_is() -> None:
@@ -158,11 +160,22 @@ def test_who_made_way_takes_that_back_before_it_is_made_way_for() -> None:
     rule = settled()
     assert rule.look(heard(), came=(1, 2, 3), looks=MANY_LOOKS, made_way_for=OURS) is None
     assert rule.look(heard(), came=(1, 2, 3), made_way_for="") == "node-2"
-    rule.holds = False
+    rule.holds, rule.controller = False, THEIRS
     assert rule.look(heard(), looks=3) is None
     assert rule.rule.made_way_for == THEIRS
     assert rule.look(heard(), made_way_for=OURS) is None
     assert rule.rule.made_way_for == ""
+
+
+def test_who_left_it_to_this_node_long_ago_says_nothing_of_how_that_is_reached_now() -> None:
+    """Else it would be the best node again as soon as it has made way, and the lease wander for ever."""
+    rule = settled()
+    assert rule.look(heard(), came=(1, 2, 3), looks=MANY_LOOKS) == "node-2"
+    rule.holds = False
+    for free_or_taken in ("", "cccc"):
+        rule.controller = free_or_taken
+        assert rule.look(heard(), looks=3, made_way_for=OURS) is None
+        assert rule.rule.made_way_for == THEIRS
 
 
 def test_who_is_the_controller_again_begins_anew() -> None:
