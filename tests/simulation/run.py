@@ -13,6 +13,7 @@ from functools import partial
 
 SIMULATIONS = {
     "classic": "tests.simulation.classic.runner",
+    "leases": "tests.simulation.leases.runner",
     "native": "tests.simulation.native.runner",
     "replication": "tests.simulation.replication.runner",
     "disks": "tests.simulation.replication.disks",

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.simulation.leases.mutants import MUTANTS as LEASES
 from tests.simulation.native.mutants import MUTANTS as NATIVE
 from tests.simulation.native.operator_mutants import MUTANTS as OPERATORS
 from tests.simulation.native.test_mutants import TRANSCRIPT_MUTANTS
@@ -11,7 +12,7 @@ from tests.simulation.replication.disk_mutants import MUTANTS as DISKS
 from tests.simulation.replication.recount_mutants import MUTANTS as REPLICATION
 from tests.tidy.sources import ROOT
 
-PLAYED = {name for mutant in (*NATIVE, *OPERATORS) for name in mutant.name.split()}
+PLAYED = {name for mutant in (*NATIVE, *OPERATORS, *LEASES) for name in mutant.name.split()}
 PLAYED |= REPLICATION.keys() | DISKS.keys()
 
 

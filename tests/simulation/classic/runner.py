@@ -7,7 +7,7 @@ from tests.simulation.classic.cluster import Cluster
 from tests.simulation.classic.faults import CAST, Faults
 from tests.simulation.classic.liveness import SERVED_MS, SETTLED_MS, Waits
 from tests.simulation.native.runner import STEP_MS, Outcome, errors_told
-from tests.simulation.native.world import Violation
+from tests.simulation.timeline import Violation
 
 CHAOS_MS = 20_000
 LOOK_MS = 100

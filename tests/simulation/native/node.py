@@ -31,42 +31,35 @@ from runtime.desk import WorkDesk
 from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
 from runtime.ports import Connection as DatabaseConnection
-from runtime.ports import LiveNode
 from runtime.side import SideLink
+from tests.simulation.looping import SimulatedThread
 from tests.simulation.native.aged import AgedStore, of_short_memory
-from tests.simulation.native.looping import SimulatedLoop, SimulatedThread
 from tests.simulation.native.network import Connection, Truth
-from tests.simulation.native.rows import GROUP, LANE, NodesDatabase, Store
-from tests.simulation.native.world import Clock
+from tests.simulation.native.rows import GROUP, LANE, GroupsDatabase, Store
+from tests.simulation.node_process import NodeProcess
 
 if TYPE_CHECKING:
     from tests.simulation.native.cluster import Cluster
 
-TICK_MS = 100
 SWEEP_MS = 1_000
 OUR_MISTAKE = "a mistake of ours, injected"
 Result = TypeVar("Result")
 
 
-class Node:
+class Node(NodeProcess):
     """One node process, and NodeContext for its shard. `status`: up, paused, over."""
 
     tokens_known = True
     store_kind = Store
 
     def __init__(self, cluster: Cluster, number: int) -> None:
+        name = f"node-{number}"
+        super().__init__(cluster.world, name, f"ws://{name}")
         self.cluster, self.world = cluster, cluster.world
-        self.name = self.node = f"node-{number}"
-        self.address = f"ws://{self.name}"
-        self.status = "up"
-        self.cut = False
         self.fails = 0
         self.loses_words = self.settling = False
-        self.clock = Clock(self.world)
-        self.now = self.clock.now
-        self.loop = SimulatedLoop(self.world)  # type: ignore[abstract]  # no sockets, no children
         self.store = (AgedStore if self.world.is_ageing else self.store_kind)(self)
-        self.database = NodesDatabase(self.world.rows, self)
+        self.database = GroupsDatabase(self.world.rows, self)
         self.decision: GroupDecision | None = None
         self.decided_on: Sequence[GroupEvent] = ()
         self.lines: dict[str, Line] = {}
@@ -111,39 +104,17 @@ class Node:
             threads=threads,
         )
         self.loop.create_task(self.keeper.keep(), name="keeper")
+        self._swept_at = self.now()
         self._begin_duties()
 
     def _settings(self) -> CoordinatorSettings:
         settings = CoordinatorSettings(group=self.world.settings, offset_commit_interval_ms=700)
         return of_short_memory(settings) if self.world.is_ageing else settings
 
-    def _begin_duties(self) -> None:
-        self._expected = self._swept_at = self.now()
-        self.freshness.tick(self._expected)
-        self._expected = Instant(self._expected + TICK_MS)
-        self._wait_for_duty()
-
-    def _wait_for_duty(self) -> None:
-        delay_ms = max(self._expected - self.now(), 0)
-        self.world.later(delay_ms, lambda: self.loop.perform(self._duty))
-
-    def _duty(self) -> None:
-        """What node.duties does by the clock."""
-        now = self.now()
-        late_ms = elapsed_ms(self._expected, now)
-        if late_ms > TICK_MS:
-            self.keeper.postpone(late_ms)
-            self._expected = now
-        self._expected = Instant(self._expected + TICK_MS)
-        self.freshness.tick(now)
-        self.keeper.watch(now)
-        if not self.freshness.frozen:
-            for service in self.keeper.running():
-                service.tick(now)
-            if elapsed_ms(self._swept_at, now) >= SWEEP_MS:
-                self._swept_at = now
-                self.desk.look()
-        self._wait_for_duty()
+    def _sweep(self, now: Instant) -> None:
+        if elapsed_ms(self._swept_at, now) >= SWEEP_MS:
+            self._swept_at = now
+            self.desk.look()
 
     def _finished(self, lane: str, kind: str, key: str) -> None:
         if lane in self.keeper.accepted:
@@ -174,42 +145,8 @@ class Node:
 
     def close_door(self) -> None:
         """Connections of its peers break, and nobody listens there any more (`runtime.vigils`)."""
-        if not self.world.is_watchful:
-            return
-        run = self.keeper.run
-        for peer in self.cluster.nodes:
-            if peer is not self and peer.status != "over":
-                within_ms = self.world.chance.choice((1, 5, 40))
-                self.world.later(within_ms, partial(peer.loop.perform, peer.keeper.refused, run))
-
-    def pause(self) -> None:
-        """SIGSTOP."""
-        self.status = "paused"
-        self.loop.paused = True
-
-    def go_on(self) -> None:
-        """SIGCONT."""
-        if self.status == "paused":
-            self.status = "up"
-            self.loop.go_on()
-
-    def drain(self, ended: Callable[[], None]) -> None:
-        """SIGTERM: its leases are given away; then the process ends."""
-
-        async def until_it_has_none() -> None:
-            await self.keeper.drain()
-            self.world.soon(ended)
-
-        self.loop.perform(self.loop.create_task, until_it_has_none())
-
-    def cut_off(self) -> None:
-        """PostgreSQL is out of reach, and knows it."""
-        self.cut = True
-        self.database.break_all()
-
-    def reach_again(self) -> None:
-        """PostgreSQL is there."""
-        self.cut = False
+        if self.world.is_watchful:
+            self.refuse(self.cluster.nodes)
 
     def may_fail(self) -> None:
         """Asked by whatever is written: our own mistake."""
@@ -219,22 +156,6 @@ class Node:
             raise RuntimeError(OUR_MISTAKE)
 
     # -- NodeContext ------------------------------------------------------------------------
-
-    @property
-    def frozen(self) -> bool:
-        return self.freshness.frozen
-
-    def live_nodes(self) -> tuple[LiveNode, ...]:
-        return self.keeper.live_nodes()
-
-    def owner_address(self, lane: str) -> str | None:
-        return self.keeper.owner_address(lane)
-
-    def doubt_owner(self) -> None:
-        self.keeper.doubt_owner()
-
-    def owners(self) -> Mapping[str, LiveNode]:
-        return self.keeper.owners()
 
     async def query(self, function: Callable[[DatabaseConnection], Result]) -> Result:
         """What a shard asks of the other tables: how many partitions topics have, and what operators wish."""

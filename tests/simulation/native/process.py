@@ -30,7 +30,8 @@ from muster.messages.member import (
 )
 from muster.messages.partitions import Partition, Position
 from tests.simulation.native.network import Connection
-from tests.simulation.native.world import SESSION_MS, Clock
+from tests.simulation.native.world import SESSION_MS
+from tests.simulation.timeline import Clock
 
 if TYPE_CHECKING:
     from tests.simulation.native.cluster import Cluster

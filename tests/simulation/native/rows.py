@@ -15,7 +15,8 @@ from muster.kernel.shards import shard_of
 from runtime import requests, work
 from runtime.database import Backend, Held, JournalRow, Written
 from runtime.memory import MemoryDatabase, MemoryLink
-from runtime.ports import ConnectionLost, VersionConflict, shard_lane
+from runtime.ports import VersionConflict, shard_lane
+from tests.simulation.node_process import NodesDatabase
 
 if TYPE_CHECKING:
     from tests.simulation.native.node import Node
@@ -53,29 +54,14 @@ class Rows(MemoryDatabase):
         return found
 
 
-class NodesDatabase:
-    """The database as one node reaches it: not at all while it is `cut`."""
+class GroupsDatabase(NodesDatabase):
+    """The database as one node reaches it, where commits of groups' rows are told to the world."""
 
-    def __init__(self, rows: Rows, node: Node) -> None:
-        self._rows = rows
-        self._node = node
-        self.links: list[NodesLink] = []
+    _rows: Rows
+    _node: Node
 
-    def connect(self, run: str, purpose: str) -> NodesLink:
-        """Open a link (Database.connect)."""
-        if self._node.cut or self._node.loop.over:
-            raise ConnectionLost("nobody is there")
-        link = NodesLink(self._rows, run, Backend(next(self._rows.numbers), 0), self._node)
-        self._rows.links = [one for one in self._rows.links if not one.broken]
-        self.links = [one for one in self.links if not one.broken]
-        self._rows.links.append(link)
-        self.links.append(link)
-        return link
-
-    def break_all(self) -> None:
-        """Every connection is gone, at both ends."""
-        for link in self.links:
-            link.broken = True
+    def _link(self, run: str, backend: Backend) -> MemoryLink:
+        return NodesLink(self._rows, run, backend, self._node)
 
 
 class NodesLink(MemoryLink):

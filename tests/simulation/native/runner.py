@@ -11,7 +11,7 @@ from coordinator import connections
 from tests.simulation.native.cluster import Cluster
 from tests.simulation.native.faults import CAST, Faults
 from tests.simulation.native.node import OUR_MISTAKE
-from tests.simulation.native.world import Violation, World
+from tests.simulation.timeline import Timeline, Violation
 
 CHAOS_MS = 25_000
 CALM_MS = 90_000
@@ -57,7 +57,7 @@ def run_seed(seed: int, calm_ms: int = CALM_MS) -> Outcome:
 class _Errors(logging.Handler):
     """What the shells log as an error, though no fault was injected, must never be."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Timeline) -> None:
         super().__init__(logging.ERROR)
         self._world = world
 
@@ -71,7 +71,7 @@ class _Errors(logging.Handler):
 
 
 @contextmanager
-def errors_told(world: World) -> Iterator[None]:
+def errors_told(world: Timeline) -> Iterator[None]:
     """Nothing is logged meanwhile; errors are the world's."""
     root = logging.getLogger()
     handlers, disabled = root.handlers, root.manager.disable

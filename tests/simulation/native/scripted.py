@@ -7,7 +7,7 @@ from muster.kernel.ids import TopicName
 from muster.messages.member import TopicCount
 from tests.simulation.native.cluster import EVERYTHING, Cluster
 from tests.simulation.native.runner import simulated
-from tests.simulation.native.world import Violation
+from tests.simulation.timeline import Violation
 
 SETTLED_MS = 8_000
 """By then both have joined, and fetch."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
-import random
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from coordinator.core.draft import GroupDecision
@@ -16,12 +13,12 @@ from coordinator.store_offsets import GroupOffsets
 from groups.core import records
 from groups.core.state import GroupRows
 from muster.kernel.ids import TopicName
-from muster.kernel.instants import Instant
 from muster.messages.partitions import Partition, each_partition, each_position
 from runtime.freshness import LEASE_TTL_MS
 from tests.simulation.native.rows import GROUP, Rows
 from tests.simulation.native.topics import layout, layouts
 from tests.simulation.native.workers import Workers, matches
+from tests.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
     from tests.simulation.native.node import Node
@@ -40,41 +37,16 @@ CLICKS = 20
 UNTOLD = frozenset({"item_id", "token_hash", "client_id", "client_host", "auto_commit", "auto_offset_reset"})
 
 
-class Violation(AssertionError):
-    """Something that must never be; the trail before it tells how it came."""
-
-
-class Clock:
-    """One process's own monotonic clock: it starts anywhere and runs a little fast or slow."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._rate = world.chance.uniform(0.997, 1.003)
-        self._start = world.chance.randint(0, 10**9)
-
-    def now(self) -> Instant:
-        # Asked fifteen thousand times a seed: calling Instant would cost as much again.
-        return cast(Instant, int(self._start + self._world.now * self._rate))
-
-    def leap(self, ms: int) -> None:
-        """It shows a later time from now on."""
-        self._start += ms
-
-    def world_time(self, instant: Instant) -> float:
-        return (instant - self._start) / self._rate
-
-
-class World:
-    """Everything of one seed. Actions run one after the other, in the order of their times."""
+class World(Timeline):
+    """Everything of one seed."""
 
     may_age = True
     """Else every seed is one of those in which nothing of AGEING happens."""
 
     def __init__(self, seed: int, settings: GroupSettings | None = None) -> None:
-        self.chance = random.Random(seed)
+        super().__init__(seed)
         self.is_wordy = seed % 20 in WORDY
         self.commits_in_portions = seed % 3 == 1
-        self.now = 0.0
         mode = "eager" if self.chance.random() < 0.15 else "incremental"
         # Told by the seed alone, so that all other seeds play as they did before.
         self.redundant = seed % 20 == 11
@@ -93,54 +65,11 @@ class World:
         self.layouts = layouts(
             layout("orders", 1, self.chance.randint(2, 6)), layout("clicks", 2, self.chance.randint(0, 3))
         )
-        self.trail: list[str] = []
-        self.violation = ""
         self.attempts = 0
         self.overlaps = 0
         self.floor: dict[Partition, int] = {}
-        self.quiet = False
         self.when_it_matters: Callable[[], None] = lambda: None
         self.woken: Callable[[str, str], None] = lambda name, key: None
-        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
-        self._count = 0
-
-    # -- time -------------------------------------------------------------------------------
-
-    def later(self, delay_ms: float, action: Callable[[], None]) -> None:
-        """Run the action after this delay."""
-        self._count += 1
-        heapq.heappush(self._agenda, (self.now + max(0.0, delay_ms), self._count, action))
-
-    def soon(self, action: Callable[[], None], at_most_ms: float = 5.0) -> None:
-        """Run the action after a short random delay."""
-        self.later(self.chance.uniform(0.1, at_most_ms), action)
-
-    def run_until(self, end: float) -> None:
-        """Run everything that is due before `end`."""
-        while self._agenda and self._agenda[0][0] <= end:
-            at, _, action = heapq.heappop(self._agenda)
-            self.now = max(self.now, at)
-            action()
-            if self.violation:
-                raise Violation(self.violation)
-        self.now = end
-
-    def tell(self, text: str) -> None:
-        """One line of the trail."""
-        self.trail.append(f"{self.now / 1000:9.3f}  {text}")
-
-    def forbid(self, condition: object, text: str) -> None:
-        """Something that must never be; product code may catch what is raised, the world remembers it."""
-        if condition:
-            self.break_off(text)
-            raise Violation(text)
-
-    def break_off(self, text: str, error: BaseException | None = None) -> None:
-        """Nothing needs to be seen after this."""
-        self.tell(f"VIOLATION: {text}")
-        if error is not None:
-            self.trail.extend(traceback.format_exception(error))
-        self.violation = self.violation or text
 
     # -- topics -----------------------------------------------------------------------------
 

@@ -6,13 +6,17 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from tests.simulation.native.world import World
+from tests.simulation.timeline import Timeline
 
 Result = TypeVar("Result")
 FAREWELLS = 5
+AGAIN_MS = 50
+
+
+class Waits(Exception):
+    """The database, or the way there, answers nothing now: what was asked is done later."""
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
@@ -21,7 +25,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     A paused process runs nothing, and all at once when it goes on. One that is over never runs again.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Timeline) -> None:
         self._world = world
         self._ready: deque[asyncio.Handle] = deque()
         self._running = False
@@ -146,7 +150,7 @@ class SimulatedThread:
     What was sent is executed also while its sender is stopped.
     """
 
-    def __init__(self, world: World, loop: SimulatedLoop, name: str) -> None:
+    def __init__(self, world: Timeline, loop: SimulatedLoop, name: str) -> None:
         self._world = world
         self._loop = loop
         self._jobs: deque[tuple[asyncio.Future[Any], Callable[[], Any]]] = deque()
@@ -167,13 +171,17 @@ class SimulatedThread:
         self._world.later(self._flight_ms(), self._execute)
 
     def _execute(self) -> None:
-        future, function = self._jobs.popleft()
+        future, function = self._jobs[0]
         result: Any = None
         error: BaseException | None = None
         try:
             result = function()
+        except Waits:
+            self._world.later(AGAIN_MS, self._execute)
+            return
         except BaseException as raised:
             error = raised
+        self._jobs.popleft()
         self._world.later(self._flight_ms(), lambda: self._loop.perform(self._answer, future, result, error))
 
     def _answer(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
