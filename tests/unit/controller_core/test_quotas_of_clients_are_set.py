@@ -104,7 +104,7 @@ def test_what_changes_nothing_writes_nothing() -> None:
         (ANN, QuotaOperation("producer_byte_rate", 0.0), "whole number"),
         (ANN, QuotaOperation("producer_byte_rate", 1.5), "whole number"),
         (ANN, QuotaOperation("producer_byte_rate", -5.0), "whole number"),
-        (ANN, QuotaOperation("producer_byte_rate", 1e300), "whole number"),
+        (ANN, QuotaOperation("producer_byte_rate", 2.0**63), "whole number"),
         ((("ip", "10.0.0.1"),), RATE, "not for 'ip'"),
         ((("user", ""),), RATE, "printable"),
         ((("client-id", "a\nb"),), RATE, "printable"),
