@@ -308,7 +308,7 @@ def reason_of(said: dict[str, str]) -> str:
     """Why, from the address. Raises Problem."""
     reason = said.get("reason", "").strip()
     if not 1 <= len(reason) <= REASON_LENGTH or "\x00" in reason:
-        raise Problem(400, f"Say in `reason` why, in 1 to {REASON_LENGTH} characters.")
+        raise Problem(400, f"Say why in the address, ?reason=…, in 1 to {REASON_LENGTH} characters.")
     return reason
 
 

@@ -19,10 +19,14 @@ class RestView(APIView):
         return [method for method in super().allowed_methods if method != "OPTIONS"]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Let in who may come. A change is stated in its body: `?validate_only=true` would only look so."""
+        """Let in who may come. Where nobody reads it, `validate_only` would keep nothing from being done."""
         super().initial(request, *args, **kwargs)
-        if request.method in ("POST", "PATCH") and request.method in self.allowed_methods:
+        if request.method not in self.allowed_methods:
+            return
+        if request.method in ("POST", "PATCH"):
             query_of(request)
+        elif request.method == "DELETE" and request.body:
+            raise Problem(400, "What a DELETE says stands in its address, as ?reason=…: it has no body.")
 
 
 def query_of(request: Request, names: Collection[str] = ()) -> dict[str, str]:

@@ -99,9 +99,19 @@ def test_a_field_that_is_none_is_told_wherever_it_stands(
 def test_a_parameter_that_nobody_reads_is_told(method: str, path: str) -> None:
     """What was to be only judged was done."""
     headers = {"Authorization": f"Bearer {create_token('olga', Role.OPERATOR)}", "If-Match": "*"}
-    answer = Client().generic(method, f"/api/v1/{path}", "{}", "application/json", headers=headers)
+    body = "{}" if method in ("POST", "PUT", "PATCH") else ""
+    answer = Client().generic(method, f"/api/v1/{path}", body, "application/json", headers=headers)
     name = path.replace("&", "?").rpartition("?")[2].partition("=")[0]
     assert answer.status_code == 400 and f"arameter '{name}'" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["topics/orders?reason=why", "topics/orders"])
+def test_a_body_that_nobody_reads_is_told(path: str) -> None:
+    """What a DELETE was only to judge was deleted; and whoever said there why was told to say why."""
+    headers = {"Authorization": f"Bearer {create_token('olga', Role.OPERATOR)}", "If-Match": "*"}
+    said = '{"reason": "why", "validate_only": true}'
+    answer = Client().generic("DELETE", f"/api/v1/{path}", said, "application/json", headers=headers)
+    assert answer.status_code == 400 and "it has no body" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["topics", "topics/orders", "topics/orders/configs", "quotas", "schema/"])
