@@ -136,6 +136,19 @@ def test_what_elections_lost_fits_and_leads_to_its_acknowledgement(open_page: Op
     check(page, "partition-with-a-loss")
 
 
+def test_on_a_telephone_the_name_of_what_lost_records_has_the_line_and_when_is_told(open_page: Open) -> None:
+    """It stood in a seventh of the line, eight letters each, and when and why were left out."""
+    a_night_with_a_loss()
+    name = "eu-central-1.warehouse-inventory.adjustments.compacted.by-region"
+    ElectionLoss.objects.update(topic_name=name)
+    page = open_page("/losses/", width=390)
+    row = page.locator(".losses tbody tr").filter(has_text="at least 245 lost")
+    box = row.get_by_role("link", name=name).bounding_box()
+    assert box is not None and box["height"] < 60
+    expect(row.get_by_text("unclean election asked for by olga")).to_be_visible()
+    expect(row.get_by_role("rowheader")).to_have_count(1)
+
+
 def test_no_loss_fits_as_well(open_page: Open) -> None:
     page = open_page("/losses/")
     expect(page.get_by_text("No election has lost anything")).to_be_visible()

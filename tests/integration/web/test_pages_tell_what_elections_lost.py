@@ -73,7 +73,7 @@ def test_what_the_new_leader_tells_is_the_loss(operator: Client, orders: Topic) 
     lose(orders, start_offset=940, told_at=timezone.now())
     for address in PLACES:
         page = shown(operator, address)
-        assert "at least 60: broker 2 began at 940, committed were 1 000" in page, address
+        assert "at least 60 lost: broker 2 began at 940, committed were 1 000" in page, address
     overview = shown(operator, "/")
     assert "An election of orders-0 lost committed records" in overview
     assert "At least 60 committed records are gone" in overview
@@ -85,7 +85,7 @@ def test_what_the_old_leader_was_cut_of_is_told_and_corrects_what_was_said_befor
 ) -> None:
     lose(orders, start_offset=940, told_at=timezone.now(), cuts=[[1, 1_015, 940, 1_010, 7_500]])
     page = shown(operator, "/losses/")
-    assert "at least 70: broker 2 began at 940, committed were 1 010" in page
+    assert "at least 70 lost: broker 2 began at 940, committed were 1 010" in page
     assert "broker 1: 75 records, 940 to 1 015," in page
     assert "not back yet" not in page
 
@@ -95,13 +95,13 @@ def test_a_leader_that_ended_in_records_of_its_own_lost_what_was_committed_in_th
 ) -> None:
     lose(orders, start_offset=1_020, told_at=timezone.now(), cuts=[[1, 1_015, 940, 1_010, 7_500]])
     page = shown(operator, "/losses/")
-    assert "at least 70: broker 2 had others from 940 on, committed were 1 010" in page
+    assert "at least 70 lost: broker 2 had others from 940 on, committed were 1 010" in page
 
 
 def test_what_the_new_leader_deleted_before_is_not_told_as_nothing(operator: Client, orders: Topic) -> None:
     lose(orders, start_offset=940, told_at=timezone.now(), cuts=[[1, 1_015, -1, 1_010, -1]])
     page = shown(operator, "/losses/")
-    assert "at least 70: broker 2 began at 940, committed were 1 010" in page
+    assert "at least 70 lost: broker 2 began at 940, committed were 1 010" in page
     assert "broker 1: it held 1 015; what of that is lost it cannot tell" in page
 
 
@@ -110,7 +110,7 @@ def test_a_log_that_could_not_be_read_and_went_is_waited_for_no_longer(
 ) -> None:
     lose(orders, start_offset=940, told_at=timezone.now(), cuts=[[1, -1, -1, -1, -1]])
     page = shown(operator, "/losses/")
-    assert "at least 60: broker 2 began at 940, committed were 1 000" in page
+    assert "at least 60 lost: broker 2 began at 940, committed were 1 000" in page
     assert "broker 1: nobody can tell, its log could not be read before it went" in page
     assert "not back yet" not in page
 
