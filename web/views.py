@@ -44,6 +44,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "brokers": cluster.foremost(BROKERS_SHOWN),
         "standing": standing,
         "roll": [(row, standing.by_group.get(row.name)) for row in roll],
+        "roll_up_to": ROLL_UP_TO,
         "whole_roll": standing.total <= ROLL_UP_TO,
         "rebalances": last_rebalances(LAST_SHOWN),
         "turns": last_turns(LAST_SHOWN),

@@ -60,6 +60,17 @@ def test_a_form_names_many_brokers_by_their_racks(operator: Client) -> None:
         assert "Fenced: 9, 40 to 42 Without a rack: 1 to 3 Rack east: 4 to 30 Rack west: 31 to 60" in page
 
 
+def test_of_many_groups_the_roll_says_how_many_it_names(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred of five hundred looked like all, under words about a lag that stood nowhere."""
+    monkeypatch.setattr("web.views.ROLL_UP_TO", 1)
+    cast.one_night(groups=1)
+    page = text(viewer, "/").partition("3 groups")[2]
+    assert "Above 1 groups the roll names only those that need attention: the first 1 of 2." in page
+    assert "gate-display 1 offline" in page and "its lag in records" not in page
+
+
 def test_of_many_brokers_the_replicas_are_named_in_one_column(viewer: Client) -> None:
     for broker in range(1, 14):
         cast.add_broker(broker, fenced=broker == 13)
