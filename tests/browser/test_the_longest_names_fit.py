@@ -89,6 +89,20 @@ def test_no_name_in_a_finding_is_parted_at_its_hyphens(open_page: Open) -> None:
     assert parted == {}
 
 
+def test_whose_groups_are_listed_is_told_where_there_is_little_room(open_page: Open) -> None:
+    """A long topic made the page scroll sideways; a telephone did not say that other groups are left out."""
+    topic = cast.add_topic("w" * 249, 1, [(1,)])
+    cast.commit(cast.add_group("departures"), topic, 0, 1)
+    page = open_page(f"/groups/?topic={topic.name}")
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert width_of(page)[0] <= width
+        assert page.evaluate(FITS) == []
+        expect(page.locator(".filter .kept")).to_be_visible()
+    page.get_by_role("link", name="show all").click()
+    expect(page.locator(".filter .kept")).to_have_count(0)
+
+
 def test_on_a_telephone_the_name_of_a_group_is_cut_after_what_is_wrong_with_it(open_page: Open) -> None:
     """`dep…` stood beside `flights-5 stalled`, which is told above as well."""
     cast.one_night(groups=1)
