@@ -58,7 +58,8 @@ class CommitHandler:
         unknown = {one for one, why in refused.items() if why is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         answer = _Answer(header, request, reply, parts=1 + bool(unknown))
         reply.park(len(positions) + len(unknown), answer.nobody_waits)
-        answer.tell({one: why for one, why in refused.items() if one not in unknown})
+        if len(unknown) < len(refused):
+            answer.tell({one: why for one, why in refused.items() if one not in unknown})
         self._commit(request, stated, answer, reply)
         if unknown:
             answer.unknown = unknown
@@ -78,7 +79,8 @@ class CommitHandler:
             return
         request, unknown = answer.request, answer.unknown
         positions, refused = self._positions(request, reply)
-        refused = {one: why for one, why in refused.items() if one in unknown}
+        if refused.keys() != unknown:
+            refused = {one: why for one, why in refused.items() if one in unknown}
         if refused and self._cluster.looks == looks:
             # It may be there: that it is not is told to the application, for this its client asks again.
             refused = dict.fromkeys(refused, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -146,13 +148,10 @@ class _Answer:
         if self._parts == 1 and not self._errors and not judgement.refused:
             self._parts = 0
             topics = self.request.topics
-            self._reply.send(offset_commit_answer(self._header, topics, lambda topic, number: error))
+            self._reply.send(offset_commit_answer(self._header, topics, error))
             return
         for one in positions:
             self._errors[one.topic, one.number] = judgement.refused.get(one, error)
         self._parts -= 1
         if not self._parts:
-            self._reply.send(offset_commit_answer(self._header, self.request.topics, self._error_of))
-
-    def _error_of(self, topic: str, number: int) -> ErrorCode:
-        return self._errors[topic, number]
+            self._reply.send(offset_commit_answer(self._header, self.request.topics, self._errors))

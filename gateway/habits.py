@@ -269,15 +269,12 @@ class CommitSaidAgain(CommitAgain):
             reply.send(habit.before + self._correlation_id + habit.behind)
             return
         error = wording.worded(habit.header.api_version, judgement.error)
-        ids = {(one.topic, one.number): one for one in habit.same.partitions}
-
-        def error_of(topic: str, number: int) -> ErrorCode:
-            return judgement.refused.get(ids[topic, number], error)
-
+        refused = judgement.refused
+        errors = {(one.topic, one.number): refused.get(one, error) for one in habit.same.partitions}
         header = habit.header._replace(
             correlation_id=int.from_bytes(self._correlation_id, "big", signed=True)
         )
-        reply.send(offset_commit_answer(header, habit.request.topics, error_of))
+        reply.send(offset_commit_answer(header, habit.request.topics, errors))
 
 
 def hand_in(service: ShardService, commit: Commit, reply: Reply) -> None:
@@ -304,7 +301,7 @@ def commit_habit(
         # A partition named twice, or offsets that expire so long after now.
         return None
     client_id_bytes = header.body_start - _BEHIND_CORRELATION_ID
-    answer = offset_commit_answer(header, request.topics, lambda topic, number: _NONE)
+    answer = offset_commit_answer(header, request.topics, _NONE)
     return CommitHabit(
         len(frame).to_bytes(LENGTH_BYTES, "big") + bytes(frame[:_CORRELATION_ID_AT]),
         Pattern(bytes(frame[_BEHIND_CORRELATION_ID:]), [client_id_bytes + place for place in places]),

@@ -13,7 +13,7 @@ from groups.core.state import NO_NOTE, GroupRows
 from kafkaserver.cluster_answers import TopicView
 from muster.kafkawire.api_table import ApiKey, RequestHeader, is_flexible
 from muster.kafkawire.fields import NO_TAGS, NOT_THROTTLED, count, text
-from muster.kafkawire.offset_commits import OffsetCommitRequest
+from muster.kafkawire.offset_commits import AskedPosition, OffsetCommitRequest
 from muster.kernel.error_codes import ErrorCode
 from muster.kernel.tuples import made
 from muster.messages.partitions import Partition
@@ -231,29 +231,35 @@ def asked_positions(
     retention_ms = request.retention_ms
     for name, positions in request.topics:
         known = topics.get(name)
-        readable = may_read(name)
-        count = 0 if known is None or not readable else len(known.partitions)
-        topic_id = None if known is None else known.topic_id
+        if not may_read(name):
+            refused |= _all_of(name, positions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            continue
+        if known is None:
+            refused |= _all_of(name, positions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            continue
+        count, topic_id = len(known.partitions), known.topic_id
         for number, offset, leader_epoch, metadata in positions:
             if 0 <= number < count and offset >= 0 and not metadata:
                 # By far the most, of which one request may name fifty thousand.
                 where = made(Partition, (name, topic_id, number))
                 asked[where] = made(CommittedOffset, (offset, leader_epoch, metadata, retention_ms))
-            elif not readable:
-                refused[name, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif known is None or not 0 <= number < count:
+            elif not 0 <= number < count:
                 refused[name, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif metadata and _java_length(metadata) > METADATA_LENGTH:
                 refused[name, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             elif "\0" in metadata:
                 refused[name, number] = ErrorCode.INVALID_REQUEST
             else:
-                asked[Partition(name, known.topic_id, number)] = CommittedOffset(
+                asked[Partition(name, topic_id, number)] = CommittedOffset(
                     offset, leader_epoch, metadata, retention_ms
                 )
     if refused:
         asked = {where: what for where, what in asked.items() if (where.topic, where.number) not in refused}
     return asked, refused
+
+
+def _all_of(name: str, positions: Iterable[AskedPosition], error: ErrorCode) -> Refused:
+    return dict.fromkeys([(name, number) for number, _, _, _ in positions], error)
 
 
 def _java_length(text: str) -> int:

@@ -5,7 +5,7 @@ once to see that it may be read. The tests compare both with kio's.
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from muster.kafkawire.api_table import SERVED, ApiKey, RequestHeader, is_flexible, reply_prefix
@@ -22,11 +22,14 @@ _NO_EPOCH: Final = -1
 _NUMBER_BYTES: Final = 4
 
 _LENGTH = struct.Struct(">i")
-_COMPACT = struct.Struct(">iqiBB")
-"""A position of a flexible version; of one without metadata also its length, and the number of tags."""
+_COMPACT = struct.Struct(">iqi")
+"""A position of a flexible version, up to its metadata."""
 
-_EMPTY: Final = 1
+_EMPTY: Final = b"\1"
 """A length of 0 as flexible versions write it."""
+_NO_TAGS: Final = b"\0"
+_PLAIN = struct.Struct(">iqi2x")
+"""A position without metadata and tags."""
 
 _ANSWER: Final = struct.Struct(">ih")
 _COMPACT_ANSWER: Final = struct.Struct(">ihx")
@@ -96,26 +99,33 @@ def _positions(cursor: Cursor, has_epoch: bool, offsets_at: list[int]) -> list[A
 
 
 def _compact_positions(cursor: Cursor, _has_epoch: bool, offsets_at: list[int]) -> list[AskedPosition]:
-    """Most have no metadata and no tags: each of these is one step."""
+    """Mostly none has metadata or tags: then all of them are one step."""
+    view, size = cursor.view, cursor.array_size()
+    start, width = cursor.position, _PLAIN.size
+    end = start + size * width
+    if (
+        end <= len(view)
+        and bytes(view[start + width - 2 : end : width]) == _EMPTY * size
+        and bytes(view[start + width - 1 : end : width]) == _NO_TAGS * size
+    ):
+        offsets_at += range(start + _NUMBER_BYTES, end, width)
+        cursor.position = end
+        return [(number, at, epoch, "") for number, at, epoch in _PLAIN.iter_unpack(view[start:end])]
     found = []
-    view = cursor.view
-    for _ in range(cursor.array_size()):
+    for _ in range(size):
         offsets_at.append(cursor.position + _NUMBER_BYTES)
-        number, offset, epoch, length, tags = _COMPACT.unpack_from(view, cursor.position)
-        if length == _EMPTY and not tags:
-            cursor.position += _COMPACT.size
-            found.append((number, offset, epoch, ""))
-            continue
-        cursor.position += _COMPACT.size - 2
+        number, offset, epoch = cursor.fields(_COMPACT)
         found.append((number, offset, epoch, cursor.string() or ""))
         cursor.tags()
     return found
 
 
 def offset_commit_answer(
-    header: RequestHeader, topics: Sequence[AskedTopic], error_of: Callable[[str, int], int]
+    header: RequestHeader, topics: Sequence[AskedTopic], errors: int | Mapping[tuple[str, int], int]
 ) -> bytes:
-    """The whole frame that tells each partition, in the order of the request, its error."""
+    """The whole frame that tells each partition, in the order of the request, its error: the same, or its own
+    by topic and number.
+    """
     version = header.api_version
     flexible = is_flexible(ApiKey.OFFSET_COMMIT, version)
     parts = [reply_prefix(ApiKey.OFFSET_COMMIT, version, header.correlation_id)]
@@ -125,7 +135,10 @@ def offset_commit_answer(
     parts.append(count(len(topics), flexible))
     for name, positions in topics:
         parts += text(name, flexible), count(len(positions), flexible)
-        parts += [pack(number, error_of(name, number)) for number, _, _, _ in positions]
+        if isinstance(errors, int):
+            parts += [pack(number, errors) for number, _, _, _ in positions]
+        else:
+            parts += [pack(number, errors[name, number]) for number, _, _, _ in positions]
         if flexible:
             parts.append(b"\0")
     if flexible:

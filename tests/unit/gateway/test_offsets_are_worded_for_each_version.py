@@ -263,7 +263,7 @@ def test_no_metadata_is_empty_metadata() -> None:
 def test_each_partition_is_answered(version: int) -> None:
     header = RequestHeader(ApiKey.OFFSET_COMMIT, version, 7, "ann", 0)
     topics = commit_request(version).topics
-    frame = offset_commit_answer(header, topics, lambda topic, number: ErrorCode.ILLEGAL_GENERATION)
+    frame = offset_commit_answer(header, topics, ErrorCode.ILLEGAL_GENERATION)
     start = reply_body_start(ApiKey.OFFSET_COMMIT, version, frame[4:])
     told = read_body(response_class(ApiKey.OFFSET_COMMIT, version), frame[4:], start)
     [topic] = told.topics

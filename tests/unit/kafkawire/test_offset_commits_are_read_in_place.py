@@ -175,7 +175,8 @@ def test_an_answer_is_written_as_kio_writes_it(version: int, topics: Any, error:
         )
         for name, partitions in topics
     )
-    by_hand = offset_commit_answer(
-        header, read_offset_commit(header, frame).topics, lambda name, number: error
-    )
+    asked = read_offset_commit(header, frame).topics
+    by_hand = offset_commit_answer(header, asked, error)
     assert by_hand == encode_reply(KEY, version, 7, build(shape, topics=told))
+    errors = {(name, number): error for name, positions in asked for number, *_ in positions}
+    assert offset_commit_answer(header, asked, errors) == by_hand
