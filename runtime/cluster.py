@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from psycopg.errors import UndefinedColumn, UndefinedTable
+from psycopg.errors import InsufficientPrivilege, UndefinedColumn, UndefinedTable
 
 from runtime.ports import SHARD_COUNT, Connection, ConnectionLost, VersionConflict
 
@@ -60,17 +60,23 @@ class ClusterRow:
 
 
 @contextmanager
-def _migrated() -> Iterator[None]:
-    """Raises WrongDatabase for a schema of an earlier version: nobody has looked at its migrations yet."""
+def _readable() -> Iterator[None]:
+    """Raises WrongDatabase for tables of somebody else, and for a schema of an earlier version, at whose
+    migrations nobody has looked yet.
+    """
     try:
         yield
     except (UndefinedColumn, UndefinedTable) as error:
         raise WrongDatabase("Migrations are missing in this database: run `manage.py migrate`.") from error
+    except InsufficientPrivilege as error:
+        raise WrongDatabase(
+            "Our user may not read the tables of this database: name the cluster's, or grant what it needs."
+        ) from error
 
 
 def read(connection: Connection) -> ClusterRow:
     """The cluster's row. Raises WrongDatabase if `migrate` or `initialise_cluster` has not run."""
-    with _migrated():
+    with _readable():
         row = connection.execute(
             "SELECT cluster_id, system_identifier, timeline, epoch_floor, metadata_version, next_producer_id,"
             " feature_level, shard_count, proven_version, location FROM cluster WHERE id = 1"
@@ -157,7 +163,7 @@ def take_producer_ids(connection: Connection, count: int) -> int:
 
 def initialise(connection: Connection, cluster_id: UUID, lanes: list[str]) -> None:
     """Store the cluster's row and a free lease for each lane, where they miss. Raises WrongDatabase."""
-    with _migrated():
+    with _readable():
         connection.execute(
             "INSERT INTO cluster (id, cluster_id, system_identifier, timeline, location, epoch_floor,"
             " metadata_version, next_producer_id, feature_level, shard_count, created_at)"

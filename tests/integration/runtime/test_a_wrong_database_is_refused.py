@@ -60,6 +60,10 @@ WRONG = {
         "UPDATE cluster SET system_identifier = system_identifier + 1",
         "UPDATE cluster SET system_identifier = system_identifier - 1 WHERE cluster_id = %s",
     ),
+    "tables of somebody else": (
+        "REVOKE SELECT ON cluster FROM CURRENT_USER",
+        "GRANT SELECT ON cluster TO CURRENT_USER",
+    ),
     "no cluster": ("ALTER TABLE cluster RENAME TO elsewhere", "ALTER TABLE elsewhere RENAME TO cluster"),
 }
 
