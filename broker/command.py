@@ -33,12 +33,13 @@ def main() -> int:
     """Run until SIGTERM or SIGINT; returns the exit code, and says on standard error why it is not 0."""
     try:
         settings, level = from_environment(), reader().text("MUSTER_LOG_LEVEL")
+        # First: a certificate that ends is told of when it is read.
+        _log_as_json(settings, level)
         guard = guard_of(reader())
         refuse_open_doors(settings, guard)
     except SettingError as error:
         print(f"broker: {error}", file=sys.stderr)
         return BAD_SETTING
-    _log_as_json(settings, level)
     structlog.get_logger().info("broker runs", version=own_version(), how=str(running))
     for line in reader().unknown():
         structlog.get_logger().warning(line)
