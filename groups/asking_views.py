@@ -213,14 +213,16 @@ def _body(kind: str, stated: Any, group: ConsumerGroup) -> dict[str, Any]:
             raise Problem(400, f"A name is kept out for {_MINUTES_MAX} minutes (7 days) at most.")
         body["quarantine_ms"] = minutes * _MINUTE_MS
     if kind in ("delete_offsets", "reset_offsets"):
-        body["scope"] = [_scope(line) for line in stated.get("scope", "").split()]
+        scope = [_scope(line) for line in stated.get("scope", "").split()]
+        body |= {"scope": scope} if scope or kind == "delete_offsets" else {}
     return body
 
 
 def _scope(word: str) -> dict[str, Any]:
     """`orders`, or `orders:0,2`."""
-    topic, _, numbers = word.partition(":")
-    return {"topic": topic, "partitions": [_whole(one) for one in numbers.split(",") if one]}
+    topic, colon, numbers = word.partition(":")
+    named = {"partitions": [_whole(one) for one in numbers.split(",") if one]}
+    return {"topic": topic} | (named if colon else {})
 
 
 def _shown(stated: str, names: Iterable[str]) -> str:

@@ -82,10 +82,12 @@ _OF_ALL = ("reason", "dry_run")
 
 
 class ScopeShape(StatedShape):
-    """Partitions of a topic; without `partitions` all of them."""
+    """Partitions of a topic; without `partitions` all of them. A list of none is no way to say all."""
 
     topic = serializers.CharField(max_length=NAME_LENGTH)
-    partitions = serializers.ListField(child=Int32Field(min_value=0), max_length=PARTITIONS_MAX, default=list)
+    partitions = serializers.ListField(
+        child=Int32Field(min_value=0), allow_empty=False, max_length=PARTITIONS_MAX, default=list
+    )
 
 
 @example(kind="remove_member", reason="it reads and never commits", member="cleo", quarantine_ms=600000)
@@ -148,7 +150,7 @@ class ResetOffsetsWishShape(WishShape):
     offset = Int64Field(required=False, min_value=0, max_value=OFFSET_MAX)
     by = Int64Field(required=False, min_value=-OFFSET_MAX, max_value=OFFSET_MAX)
     from_group = serializers.CharField(required=False, max_length=NAME_LENGTH, trim_whitespace=False)
-    scope = serializers.ListField(child=ScopeShape(), max_length=TOPICS_MAX, default=list)
+    scope = serializers.ListField(child=ScopeShape(), allow_empty=False, max_length=TOPICS_MAX, default=list)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         attrs = super().validate(attrs)

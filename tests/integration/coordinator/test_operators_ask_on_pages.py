@@ -88,6 +88,7 @@ def test_what_does_not_fit_is_said_beside_the_form(mira: Person) -> None:
     too_long = mira.post("remove_member", member="ann", minutes="10081").content.decode()
     assert "10080 minutes (7 days) at most" in too_long
     assert mira.client.get(f"/ask/dance/{mira.group}/").status_code == 404
+    assert mira.post("delete_offsets", scope="orders:").status_code == 400, "not: all partitions of it"
 
 
 def test_what_was_typed_for_another_kind_of_reset_does_not_count(mira: Person) -> None:
