@@ -78,7 +78,10 @@ class NewPlanShape(AskedShape):
     kind = WordField([kind.value for kind in PlanKind])
     brokers = serializers.ListField(child=Int32Field(min_value=1), max_length=BROKERS_MAX, default=list)
     topics = serializers.ListField(
-        child=serializers.CharField(max_length=NAME_LENGTH), max_length=TOPICS_MAX, default=list
+        child=serializers.CharField(max_length=NAME_LENGTH),
+        allow_empty=False,
+        max_length=TOPICS_MAX,
+        default=list,
     )
     replication_factor = Int32Field(min_value=1, max_value=100, required=False)
     partitions = serializers.ListField(child=PlannedMoveShape(), max_length=MOVES_MAX, default=list)
