@@ -34,9 +34,9 @@ def test_nothing_is_said_about_where(nobody: Muster) -> None:
     told(nobody("status"), ExitCode.USAGE, "No cluster is named", "muster context add")
 
 
-@pytest.mark.parametrize("token", ["", "mst_wrong"])
-def test_a_token_that_is_missing_or_wrong(web: WebProcess, nobody: Muster, token: str) -> None:
-    said = nobody("groups", "list", "--url", web.url, "--token", token)
+@pytest.mark.parametrize("token", [(), ("--token", "mst_wrong")], ids=["missing", "wrong"])
+def test_a_token_that_is_missing_or_wrong(web: WebProcess, nobody: Muster, token: tuple[str, ...]) -> None:
+    said = nobody("groups", "list", "--url", web.url, *token)
     told(said, ExitCode.NOT_ALLOWED, "token", "manage.py create_token")
 
 
