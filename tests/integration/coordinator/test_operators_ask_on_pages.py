@@ -63,6 +63,7 @@ def test_what_would_change_is_shown_before_anybody_has_said_why(plane: ControlPl
     form = mira.client.get(f"/ask/delete_offsets/{mira.group}/").content.decode()
     assert re.search(r'name="reason"[^>]*maxlength="500">', form) and "formnovalidate" in form
     tried = mira.post("delete_offsets", scope="orders:1", reason="").content.decode()
+    assert "What would change: Delete offsets:" in tried
     assert "Would be done." in tried and re.search(r'name="reason"[^>]* required>', tried)
     unsaid = mira.post("delete_offsets", scope="orders:1", reason=" ", go="yes", confirm=mira.group)
     assert unsaid.status_code == 400 and "say why, in 1 to 500 characters" in unsaid.content.decode()
@@ -78,6 +79,7 @@ def test_a_form_that_was_sent_twice_is_carried_out_once(plane: ControlPlane, mir
 
 def test_who_looks_at_an_old_version_is_told_and_asked_again(mira: Person) -> None:
     page = mira.post("delete_group", version="3-6").content.decode()
+    assert "Not done: Delete the group:" in page
     assert "Changed meanwhile." in page and 'name="go"' not in page and 'value="3-7"' in page
 
 

@@ -95,6 +95,17 @@ def test_what_would_come_of_it_is_shown_or_that_nobody_can_tell(operator: Client
     assert (answer.status_code in (200, 400) and shown) or "The controller does not answer." in told
 
 
+def test_the_title_says_how_far_a_form_has_come(operator: Client) -> None:
+    """It is what is read out first: what would come of it, and why nothing did, were called like the form."""
+    assert "<title>Create a topic |" in operator.get("/cluster/ask/create-topic/").content.decode()
+    address = "/cluster/ask/cordon-broker/broker/3/"
+    assert "<title>What would come of it: Cordon" in operator.get(address).content.decode()
+    hasty = operator.post(address, {"go": "yes", "reason": " ", "version": "0"})
+    assert "<title>Not done: Cordon" in hasty.content.decode()
+    wrong = operator.post("/login/", {"username": "olga", "password": "x"})
+    assert "<title>Not signed in |" in wrong.content.decode()
+
+
 @pytest.mark.parametrize(
     ("kind", "title"),
     [("cordon-broker", "Cordon the broker"), ("uncordon-broker", "Place replicas on it again")],
