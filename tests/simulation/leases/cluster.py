@@ -57,6 +57,8 @@ class Cluster:
         self.world = world = Timeline(seed)
         self.is_fair = shape is None and seed % 8 == 0
         """Nothing is broken in these."""
+        self.is_slow = shape is None and seed % 4 == 1
+        """In these the network alone breaks, and the lease has time to go where it should in between."""
         self.tells_all = shape is not None
         """Else one in five brokers is told of one node alone."""
         shape = shape or _drawn(world.chance)

@@ -24,6 +24,12 @@ class Faults:
             (4, self._part),
             (6, self._mend_some),
             (2, self._mend_all),
+        )
+        if not cluster.is_slow:
+            self._kinds += self._of_processes()
+
+    def _of_processes(self) -> tuple[tuple[int, Callable[[], str]], ...]:
+        return (
             (3, self._crash_node),
             (3, self._pause_node),
             (2, self._drain_node),
@@ -39,7 +45,7 @@ class Faults:
 
     def unleash(self, chaos_ms: float) -> None:
         """Draw faults over the time to come."""
-        gap = self.chance.choice((1_500, 5_000, 12_000))
+        gap = 14_000 if self.cluster.is_slow else self.chance.choice((1_500, 5_000, 12_000))
         at = 0.0
         while (at := at + self.chance.expovariate(1 / gap)) < chaos_ms:
             self.world.later(at, self._strike)

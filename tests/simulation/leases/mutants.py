@@ -4,6 +4,7 @@ from broker.link import ControllerLink
 from controller.heard import BrokersHeard
 from controller.sockets import BrokerDoor
 from runtime import making_way, sharing
+from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
 from runtime.making_way import MakingWay
 from tests.simulation.native.mutants import Mutant, Patch
@@ -107,6 +108,15 @@ MUTANTS = (
         "best_whoever_is_reached",
         "the best node is one that was made way for",
         (Patch(sharing._reached, "[node for node in able if node.run in named] or able", "able"),),
+    ),
+    Mutant(
+        "no_freeze",
+        "who has not renewed for five seconds answers nothing",
+        (
+            Patch(
+                Freshness.frozen_at, "self._announced or sent_at is None or", "sent_at is None or False and"
+            ),
+        ),
     ),
     Mutant(
         "silence_is_borne",

@@ -67,8 +67,9 @@ def _run(cluster: Cluster) -> str:
     _begin(cluster)
     if not cluster.is_fair:
         world.run_until(chance.choice((0, 5_000, 20_000)))
-        faults.unleash(CHAOS_MS)
-        world.run_until(world.now + CHAOS_MS)
+        chaos_ms = 2 * CHAOS_MS if cluster.is_slow else CHAOS_MS
+        faults.unleash(chaos_ms)
+        world.run_until(world.now + chaos_ms)
         if why := _moved_too_often(cluster, 0.0, 2 * faults.count + 2):
             return why
         faults.stand()

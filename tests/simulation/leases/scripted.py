@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runtime.freshness import LEASE_TTL_MS
 from runtime.ports import CONTROLLER_LANE
 from runtime.sharing import weight
 from tests.simulation.leases.cluster import Cluster, Place, Shape
@@ -134,6 +135,20 @@ def the_database_stands_still(cluster: Cluster) -> None:
     _must_have_moved(cluster, 0)
 
 
+def the_controller_hears_nothing_of_the_database(cluster: Cluster) -> None:
+    """It says nothing any more when another may be the controller, though brokers reach it as before."""
+    origin = _begun(cluster)
+    assert origin.node is not None
+    origin.node.hangs = True
+    cluster.note_reach()
+    _pass(cluster, 2.5 * LEASE_TTL_MS)
+    _must_have_left(cluster, origin)
+    origin.node.hangs = False
+    cluster.note_reach()
+    _pass(cluster, LEFT_MS)
+    _must_have_moved(cluster, 1)
+
+
 def brokers_come_and_go_at_another_node(cluster: Cluster) -> None:
     """One comes there all the time, the others when their way to the controller breaks for a moment."""
     origin = _begun(cluster)
@@ -261,6 +276,7 @@ SCRIPTS: dict[Script, Shape] = {
     newcomers_reach_another_node_alone: Shape(2, 5, frozenset({3, 4, 5})),
     as_many_reach_another_node: Shape(2, 4),
     the_database_stands_still: Shape(2, 3),
+    the_controller_hears_nothing_of_the_database: Shape(2, 3),
     brokers_come_and_go_at_another_node: Shape(2, 3),
     the_controller_is_not_reached_for_a_moment: Shape(2, 3),
     brokers_that_came_to_another_node_die: Shape(2, 3),

@@ -23,6 +23,7 @@ NOTICE: dict[str, Script] = {
     "who_came_is_not_noted": scripted.the_controller_is_heard_and_hears_nobody,
     "best_whoever_made_way": scripted.whom_way_was_made_for_dies,
     "best_whoever_is_reached": scripted.most_reach_a_node_that_is_not_the_best,
+    "no_freeze": scripted.the_controller_hears_nothing_of_the_database,
     "silence_is_borne": scripted.the_controller_is_heard_and_hears_nobody,
 }
 

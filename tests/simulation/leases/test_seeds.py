@@ -6,8 +6,8 @@ import pytest
 
 from tests.simulation.leases.runner import Outcome, run_seed
 
-SEEDS = (0, 1, 4, 14, 19, 21, 30, 39, 42)
-"""In the first nothing breaks; 14 and 39 make way behind a commit of unknown outcome, 19 wandered once."""
+SEEDS = (0, 1, 4, 5, 14, 15, 19, 30, 39)
+"""In 0 nothing breaks, in 1 and 5 the network alone; 14 and 39 lose a commit, 19 wandered for ever once."""
 
 
 @cache
