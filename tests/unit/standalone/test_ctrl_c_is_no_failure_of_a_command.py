@@ -1,15 +1,14 @@
 """Ctrl-C while modules are loaded, in the first half second, ended `manage.py …` with a traceback."""
 
 import builtins
+from importlib import import_module
 from typing import Any
 
 import pytest
 
-import manage
-
 
 def test_who_gives_up_while_modules_are_loaded_sees_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    load = builtins.__import__
+    main, load = import_module("manage").main, builtins.__import__
 
     def interrupted(name: str, *more: Any) -> Any:
         if name == "kafkaserver.compiled":
@@ -18,5 +17,5 @@ def test_who_gives_up_while_modules_are_loaded_sees_no_traceback(monkeypatch: py
 
     monkeypatch.setattr(builtins, "__import__", interrupted)
     with pytest.raises(SystemExit) as ended:
-        manage.main()
+        main()
     assert ended.value.code == 130
