@@ -89,7 +89,9 @@ class Turns(Generic[One]):
                 if self._loop.time() >= ends_at:
                     break
         finally:
-            self._ends_at, self._is_serving = ends_at, False
+            # The next round may begin a time of its own behind what is left of this one.
+            self._ends_at = min(ends_at, self._loop.time() + self._round_s / 2)
+            self._is_serving = False
             self._loop.call_soon(self._serve_those_who_wait if self._waiting else self._goes_round)
 
     def _serve_one(self, one: One) -> None:

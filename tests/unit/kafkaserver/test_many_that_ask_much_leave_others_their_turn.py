@@ -206,6 +206,22 @@ async def test_no_round_of_the_loop_holds_more_than_two_halves_of_its_time() -> 
     assert turns.has("gus"), "who comes when nobody waits is not kept waiting"
 
 
+async def test_what_those_who_waited_leave_of_their_time_is_half_of_a_round_at_most() -> None:
+    clock = Clock()
+    served_now: list[str] = []
+    turns: Turns[str] = Turns(clock, served_now.append, of_one, round_s=2.0)  # type: ignore[arg-type]
+    turns.wait("ann")
+    await asyncio.sleep(0)
+    assert (served_now, turns.has("ben")) == (["ann"], True), "who waited needed no time"
+    await asyncio.sleep(0)
+    clock.now = 0.9
+    assert turns.has("cleo"), "the round after it: what is left"
+    clock.now = 1.1
+    assert turns.has("dan"), "and a time of its own"
+    clock.now = 2.2
+    assert not turns.has("eve"), "which together are one round's"
+
+
 class Clock:
     """The loop, by a clock of its own."""
 
