@@ -9,6 +9,7 @@ from controller.models import Broker
 from groups.core.phases import Phase
 from groups.core.records import GenerationOpened, PhaseEntered
 from groups.models import ConsumerGroup
+from runtime.models import JournalEntry
 from tests.integration.rest.conftest import Caller
 from tests.integration.web import cast
 
@@ -84,6 +85,16 @@ def test_a_rebalance_that_begins_meanwhile_has_none_told_twice(viewer: Caller) -
         rebalance(generation)
     told = walk(viewer, "rebalances/ann", 2, lambda: rebalance(6))
     assert [item["generation"] for item in told] == [5, 4, 3, 2, 1]
+
+
+def test_rebalances_from_before_the_clock_was_set_back_are_told(viewer: Caller) -> None:
+    group = cast.add_group("ann")
+    for generation, ago in ((1, 90), (2, 80), (3, 3_600), (4, 3_590)):
+        records = [cast.came(f"m-{generation}"), GenerationOpened(generation), PhaseEntered(Phase.STABLE)]
+        cast.journal(f"coordinator/{group.shard}", "ann", cast.ago(seconds=ago), "turn", records)
+    assert [item["generation"] for item in walk(viewer, "rebalances/ann", 1)] == [4, 3, 2, 1]
+    told = walk(viewer, "rebalances/ann", 1, lambda: JournalEntry.objects.order_by("id")[3].delete())
+    assert [item["generation"] for item in told] == [4], "a walk whose place is gone has an end"
 
 
 def test_a_cursor_of_other_filters_is_refused(viewer: Caller) -> None:
