@@ -337,7 +337,8 @@ function show() {
 }
 if (live) {
   heard = Date.now();
-  live.addEventListener("click", () => { paused = !paused; if (!paused) read(); show(); });
+  // Nobody asked while it was paused: that is no silence of who answers.
+  live.addEventListener("click", () => { paused = !paused; if (!paused) { if (polled > heard) polled = Date.now(); read(); } show(); });
   let hidden;
   document.addEventListener("visibilitychange", () => {
     clearTimeout(hidden);

@@ -119,7 +119,15 @@ def test_a_page_whose_websocket_does_not_come_through_asks_and_says_so(open_page
     page.evaluate("polled -= 15000, heard -= 15000, show()")
     expect(said).to_contain_text("Live by polling")
     expect(strip).to_be_hidden()
+    # Nor while it was paused was anything lost: what is shown is as old as it says until it was read again.
+    held: list[Route] = []
+    page.route("**/groups/departures/", lambda route: held.append(route))
+    page.evaluate("live.click(), polled -= 60000, heard -= 60000, fresh -= 60000, live.click()")
+    expect(said).to_have_text(re.compile(r"^Live by polling, 1m \d+s$"))
+    expect(strip).to_be_hidden()
     page.route("**/groups/departures/", lambda route: route.fulfill(status=502, body=NOT_OURS))
+    for one in held:
+        one.abort()
     expect(strip).to_be_visible()
 
 
