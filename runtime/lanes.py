@@ -1,6 +1,7 @@
 """This room holds the lanes of a node: for each lease a queue, over five connections (design chapter 4.1)."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -219,15 +220,14 @@ class HeldLane:
                 # What came to nothing beside others, or was too much for one turn, has its own behind this.
                 self._stream.submit(job, partial(_set, done, False))
                 return
-            resigned = False
+            resigned, held = False, Held(self.name, self.epoch)
             try:
-                if not self.is_lost:
-                    held = Held(self.name, self.epoch)
-                    resigned = await self.in_thread(lambda link: link.resign(held))
-            except (ConnectionLost, VersionConflict):
-                # Whether or not it arrived, nothing of this lane is written any more, and whoever looks
-                # finds the row free or ours; if ours, we take it back.
-                resigned = False
+                for _ in ("over this connection", "over a new one, if nobody had noticed that it broke"):
+                    with contextlib.suppress(ConnectionLost, VersionConflict):
+                        resigned = not self.is_lost and await self.in_thread(lambda link: link.resign(held))
+                        break
+                # If neither arrived, nothing of this lane is written any more for all that, and whoever
+                # looks finds the row free or ours; if ours, we take it back.
             finally:
                 _set(done, resigned)
 

@@ -59,6 +59,8 @@ class Faults:
             node.reach_again()
             node.hangs = False
             node.go_on()
+            for link in node.database.links:
+                link.lose_answer = link.lose_request = False
         for broker in self.cluster.brokers.values():
             broker.go_on()
         for place in self.cluster.places:
