@@ -1,7 +1,6 @@
 """This room holds the lanes of a node: for each lease a queue, over five connections (design chapter 4.1)."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -220,14 +219,9 @@ class HeldLane:
                 # What came to nothing beside others, or was too much for one turn, has its own behind this.
                 self._stream.submit(job, partial(_set, done, False))
                 return
-            resigned, held = False, Held(self.name, self.epoch)
+            resigned = False
             try:
-                for _ in ("over this connection", "over a new one, if nobody had noticed that it broke"):
-                    with contextlib.suppress(ConnectionLost, VersionConflict):
-                        resigned = not self.is_lost and await self.in_thread(lambda link: link.resign(held))
-                        break
-                # If neither arrived, nothing of this lane is written any more for all that, and whoever
-                # looks finds the row free or ours; if ours, we take it back.
+                resigned = await self._resign()
             finally:
                 _set(done, resigned)
 
@@ -243,6 +237,16 @@ class HeldLane:
         self._forget_waiting()
 
     # --- inside ---------------------------------------------------------------------------------------------
+
+    async def _resign(self, tries: int = 2) -> bool:
+        """Once more over a new connection, if nobody had noticed that this one broke. If neither arrived,
+        nothing is written any more for all that, and whoever looks finds the row free or ours.
+        """
+        held = Held(self.name, self.epoch)
+        try:
+            return not self.is_lost and await self.in_thread(lambda link: link.resign(held))
+        except (ConnectionLost, VersionConflict):
+            return tries > 1 and await self._resign(tries - 1)
 
     def _open(self) -> None:
         if self._closed or self._seat.is_lost or self._stream.stopped:
