@@ -4,7 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from django.db.models import QuerySet
+
 from controller.models import Broker
+from muster.kernel.runs import runs_of
 
 ONE_BY_ONE: Final = 24
 """So many are named each with its rack."""
@@ -14,7 +17,7 @@ ONE_BY_ONE: Final = 24
 class Choice:
     """The brokers of the cluster, in the order of their ids."""
 
-    brokers: list[Broker]
+    brokers: QuerySet[Broker]
 
     @property
     def are_many(self) -> bool:
@@ -36,16 +39,13 @@ class Choice:
 
 
 def choice() -> Choice:
-    """All that there are now."""
-    return Choice(list(Broker.objects.defer("secret_hash").order_by("broker_id")))
+    """All that there are; read when somebody looks, as a form that was sent may not."""
+    return Choice(Broker.objects.defer("secret_hash").order_by("broker_id"))
 
 
 def runs(ids: Iterable[int]) -> str:
     """`1 to 4, 7, 8`: ids in their order, of which three or more in a row are one run."""
-    found: list[list[int]] = []
-    for one in ids:
-        if found and found[-1][-1] == one - 1:
-            found[-1].append(one)
-        else:
-            found.append([one])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in found)
+    return ", ".join(
+        f"{first} to {last}" if last > first + 1 else ", ".join(map(str, range(first, last + 1)))
+        for first, last in runs_of(ids)
+    )

@@ -105,7 +105,7 @@ def logs(
         lambda: session.screen.rows(
             session.rest.rows("logs", session.most, **asked),
             _LOGS,
-            "partition" if topic else name_of_partition,
+            name_of_partition(topic),
         )
     )
 

@@ -110,7 +110,7 @@ def offsets(
             rows = list(session.rest.rows("offsets", session.most, group=group, topic=topic))
             if not rows:
                 _require(session, group, topic)
-        session.screen.rows(rows, OFFSETS, "partition" if topic else name_of_partition)
+        session.screen.rows(rows, OFFSETS, name_of_partition(topic))
 
     session.show(page)
 

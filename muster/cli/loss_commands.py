@@ -43,7 +43,7 @@ def list_losses(
         lambda: session.screen.rows(
             session.rest.rows("losses", session.most, **asked),
             _LOSSES,
-            "partition" if topic else name_of_partition,
+            name_of_partition(topic),
         )
     )
 

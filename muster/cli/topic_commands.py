@@ -107,7 +107,7 @@ def list_partitions(
             asked = {"topic": topic, "state": state, "leader": leader, "replica": replica}
             rows = list(session.rest.rows("partitions", session.most, **asked))
         # Within one topic a number is a name.
-        session.screen.rows(rows, PARTITIONS, "partition" if topic else name_of_partition)
+        session.screen.rows(rows, PARTITIONS, name_of_partition(topic))
 
     session.show(page)
 

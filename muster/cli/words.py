@@ -1,9 +1,11 @@
 """This room makes values fit for a terminal: what strangers named cannot steer it."""
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from muster.kernel.runs import runs_of
 
 NOTHING: Final = "-"
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB", "PB")
@@ -68,17 +70,11 @@ def size(count: Any) -> str:
     return f"{count} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
-def name_of_partition(row: dict[str, Any]) -> str:
-    """As the pages and requests call it."""
-    return f"{row['topic']}-{row['partition']}"
+def name_of_partition(topic: str | None) -> str | Callable[[dict[str, Any]], str]:
+    """How `-o name` calls a partition's row: by its number among those of one topic, else as the pages do."""
+    return "partition" if topic else lambda row: f"{row['topic']}-{row['partition']}"
 
 
 def partitions(numbers: Iterable[int]) -> str:
     """`0-3,7`: numbers in order, runs joined."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs) or NOTHING
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs_of(numbers)) or NOTHING
