@@ -144,6 +144,25 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._world.break_off(f"{context.get('message')}: {error!r}", error)
 
 
+class SimulatedProcess:
+    """Whatever has a loop of its own. `status`: up, paused, over."""
+
+    def __init__(self, world: Timeline) -> None:
+        self.status = "up"
+        self.loop = SimulatedLoop(world)  # type: ignore[abstract]  # no sockets, no children
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.status = "paused"
+        self.loop.paused = True
+
+    def go_on(self) -> None:
+        """SIGCONT."""
+        if self.status == "paused":
+            self.status = "up"
+            self.loop.go_on()
+
+
 class SimulatedThread:
     """runtime.threads.Thread: a request takes its time to the database, and so does the answer.
 

@@ -14,7 +14,7 @@ from runtime.freshness import Freshness
 from runtime.leases import LeaseKeeper
 from runtime.memory import MemoryDatabase, MemoryLink
 from runtime.ports import ConnectionLost, LiveNode
-from tests.simulation.looping import SimulatedLoop
+from tests.simulation.looping import SimulatedProcess
 from tests.simulation.timeline import Clock, Timeline
 
 TICK_MS = 100
@@ -48,22 +48,21 @@ class NodesDatabase:
         return MemoryLink(self._rows, run, backend)
 
 
-class NodeProcess:
-    """One process, and what services ask of their node. `status`: up, paused, over."""
+class NodeProcess(SimulatedProcess):
+    """One process, and what services ask of their node."""
 
     database: NodesDatabase
     freshness: Freshness
     keeper: LeaseKeeper
 
     def __init__(self, world: Timeline, name: str, address: str) -> None:
+        super().__init__(world)
         self._world = world
         self.name = self.node = name
         self.address = address
-        self.status = "up"
         self.cut = False
         self.clock = Clock(world)
         self.now = self.clock.now
-        self.loop = SimulatedLoop(world)  # type: ignore[abstract]  # no sockets, no children
 
     # -- the process ------------------------------------------------------------------------
 
@@ -98,16 +97,22 @@ class NodeProcess:
 
     # -- faults -----------------------------------------------------------------------------
 
-    def pause(self) -> None:
-        """SIGSTOP."""
-        self.status = "paused"
-        self.loop.paused = True
+    def leap(self, ms: int) -> None:
+        """A virtual machine was moved: its clock leaps, and nothing else knows."""
+        self.clock.leap(ms)
 
-    def go_on(self) -> None:
-        """SIGCONT."""
-        if self.status == "paused":
-            self.status = "up"
-            self.loop.go_on()
+    def leap_by_chance(self) -> str:
+        """The same, by how much is drawn."""
+        ms = self._world.chance.choice((300, 2_000, 6_000))
+        self.leap(ms)
+        return f"the clock of {self.name} leaps by {ms} ms"
+
+    def break_next_commit(self) -> str:
+        """A connection breaks around the next COMMIT on it."""
+        fault = self._world.chance.choice(("lose_answer", "lose_request"))
+        for link in self.database.links:
+            setattr(link, fault, True)
+        return f"{self.name}: {fault} of the next commit"
 
     def drain(self, ended: Callable[[], None]) -> None:
         """SIGTERM: its leases are given away; then the process ends."""

@@ -11,7 +11,7 @@ from muster.messages.link.from_broker import BrokerHello, BrokerPing
 from muster.messages.link.protocol import LINK_PROTOCOL
 from muster.messages.link.rows import REPLICATION_LISTENER
 from muster.messages.link.to_broker import Changes, HelloAccepted, Nodes, SnapshotChunk, ToBroker
-from tests.simulation.looping import SimulatedLoop
+from tests.simulation.looping import SimulatedProcess
 
 if TYPE_CHECKING:
     from tests.simulation.leases.cluster import Cluster
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
 NOWHERE = Address("127.0.0.1", 1)
 
 
-class Broker:
-    """One broker process (`broker.link.Hearer`). `status`: up, paused, over."""
+class Broker(SimulatedProcess):
+    """One broker process (`broker.link.Hearer`)."""
 
     def __init__(self, cluster: Cluster, broker_id: int, nodes: tuple[str, ...], process: int) -> None:
+        super().__init__(cluster.world)
         self.cluster, self.world = cluster, cluster.world
         self.broker_id = broker_id
         self.incarnation = f"{broker_id}/{process}"
-        self.status = "up"
         self.is_reachable = True
         """Its machine has power: whoever knocks there hears that nobody listens any more."""
         self.secret = f"secret-{broker_id}"
         self.wires: list[Wire] = []
-        self.loop = SimulatedLoop(self.world)  # type: ignore[abstract]  # no sockets, no children
         self._cluster_id = ""
         self._applied = 0
         self._broker_epoch = 0
@@ -102,14 +101,3 @@ class Broker:
             else:
                 wire.vanish()
         self.loop.end()
-
-    def pause(self) -> None:
-        """SIGSTOP."""
-        self.status = "paused"
-        self.loop.paused = True
-
-    def go_on(self) -> None:
-        """SIGCONT."""
-        if self.status == "paused":
-            self.status = "up"
-            self.loop.go_on()

@@ -198,11 +198,7 @@ class Faults:
 
     def _clock_leaps(self) -> str:
         node = self._node()
-        if node is None:
-            return ""
-        leap = self.chance.choice((300, 2_000, 6_000))
-        node.leap(leap)
-        return f"the clock of {node.name} leaps by {leap} ms"
+        return "" if node is None else node.leap_by_chance()
 
     # -- the database -----------------------------------------------------------------------
 
@@ -243,14 +239,8 @@ class Faults:
         return f"the database starts again within {self._later((5, 800), there)} ms"
 
     def _unknown_outcome(self) -> str:
-        """A connection breaks around the next COMMIT on it."""
         node = self._node()
-        if node is None:
-            return ""
-        fault = self.chance.choice(("lose_answer", "lose_request"))
-        for link in node.database.links:
-            setattr(link, fault, True)
-        return f"{node.name}: {fault} of the next commit"
+        return "" if node is None else node.break_next_commit()
 
     # -- brokers ----------------------------------------------------------------------------
 

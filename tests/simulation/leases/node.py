@@ -118,8 +118,8 @@ class ControllersNode(NodeProcess):
         self.cluster.crash(self, is_powered=True)
 
     def leap(self, ms: int) -> None:
-        """A virtual machine was moved: its clock leaps, and nothing else knows."""
-        self.clock.leap(ms)
+        """And it is known by how much in all."""
+        super().leap(ms)
         self.leapt_ms += ms
 
     def end(self, *, is_powered: bool) -> None:

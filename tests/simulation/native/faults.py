@@ -330,23 +330,12 @@ class Faults:
         return f"a mistake in the next turn of {node.name}"
 
     def _unknown_outcome(self) -> str:
-        """A connection breaks around the next COMMIT on it."""
         node = self.cluster.owner
-        if node is None:
-            return ""
-        fault = self.chance.choice(("lose_answer", "lose_request"))
-        for link in node.database.links:
-            setattr(link, fault, True)
-        return f"{node.name}: {fault} of the next commit"
+        return "" if node is None else node.break_next_commit()
 
     def _clock_leaps(self) -> str:
-        """A virtual machine was moved: its clock leaps, and nothing else knows."""
         node = self._node()
-        if node is None:
-            return ""
-        leap = self.chance.choice((300, 2_000, 6_000))
-        node.clock.leap(leap)
-        return f"the clock of {node.name} leaps by {leap} ms"
+        return "" if node is None else node.leap_by_chance()
 
     def _late_commit(self) -> str:
         process = self._someone()
